@@ -1,0 +1,31 @@
+/* backend: programs to machine code. One folder a backend; the list is the folders' names. */
+#ifndef TW_BACKEND_H
+#define TW_BACKEND_H
+
+#include "ir/ir.h"
+#include "target/target.h"
+
+struct tw_code { /* position-independent shared object in memory, and the C it came from */
+	void *object;
+	size_t object_bytes;
+	const char *source; /* all files, for dumps and the standalone export */
+	int nkernels;
+	const char **names; /* kernel i of the input has this symbol; equal programs share one */
+	int files;
+	double seconds;
+};
+
+struct tw_toolchain {
+	char command[1024]; /* "gcc", "clang", "python3 -m ziglang cc" or TILEWRIGHT_CC */
+	char version[256];  /* first line of --version: part of cache keys */
+	bool is_clang;
+};
+
+/* Finds the C compiler: TILEWRIGHT_CC, then cc, gcc, clang, python3 -m ziglang. Returns TW_ERR_TOOLCHAIN with what was tried and how to install one. */
+enum tw_code tw_toolchain_find(struct tw_toolchain *tc, struct tw_error *e);
+/* Compiles lowered programs (batched into few files, `jobs` compilers at once, progress(arg, done, all) after each file; returning true cancels) to one shared
+   object, bytes returned in the arena. Temporary files live in a private folder and are removed. Same input, same object, bit for bit. */
+enum tw_code cpu_compile(struct tw_arena *a, struct twir_module *m, int n, struct twir_program *const *lowered, const struct tw_target *t,
+	const struct tw_toolchain *tc, int jobs, bool (*progress)(void *arg, int done, int all), void *arg, struct tw_code *out, struct tw_error *e);
+
+#endif

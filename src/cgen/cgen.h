@@ -1,0 +1,19 @@
+/* cgen: the one emitter of C-like text. Input: lowered programs. What differs between targets is a dialect: a table of strings, no code.
+ * A kernel is  void NAME(i64 core, void *const *buf, const i64 *sym, void *scratch). */
+#ifndef TW_CGEN_H
+#define TW_CGEN_H
+
+#include "ir/ir.h"
+#include "target/target.h"
+
+struct tw_dialect; /* dialect.h: rows for types, masked load and store, gather, select, min, max, fma, rounding, reductions, prefetch */
+const struct tw_dialect *tw_dialect_for(enum tw_isa isa);
+
+/* The prelude that every file starts with: typedefs and the helpers that the programs of the file use. */
+void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n, struct twir_program *const *programs);
+/* One function. Local names are canonical, so that equal programs give equal text but for `name`. */
+void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, const struct twir_program *p, const char *name);
+/* Bytes of scratch a core item needs, as an expression over symbols (0: none): the sum of the shared tensors, each rounded up to 64 bytes. */
+const struct twir_expr *cgen_scratch(struct twir_module *m, const struct twir_program *p);
+
+#endif

@@ -1,0 +1,101 @@
+/* ops: one operator family a file. An operator is a row: versions, inputs, attributes, shape inference, compute definition. There is no operator enum and
+ * no switch over operators anywhere: a node points to its row, other rooms ask its flags. HOWTO-OPERATOR.md leads through a new one.
+ *
+ *     const struct tw_op tw_ops_softmax[] = {
+ *         { .name = "Softmax", .since = 13, .in = {1, 1}, .out = {1, 1}, .attrs = attrs_axis, .infer = infer, .compute = compute13 }, { 0 } };
+ *
+ * A build step collects every `tw_ops_FILE` (one array for each ops/FILE.c) into ops_list.inc. */
+#ifndef TW_OP_H
+#define TW_OP_H
+
+#include "graph/graph.h"
+
+struct tw_attr_spec {
+	const char *name;
+	enum tw_attr_kind kind;
+	bool required;
+};
+
+enum tw_op_flags {
+	TW_OP_SHAPE_ONLY = 1, /* needs only the shapes of its inputs (Shape, Size) */
+	TW_OP_HOST = 2,       /* no compute definition: runs as a host operator of rt/host by name */
+	TW_OP_RESHAPE = 4,    /* output has the input 0's elements in the same order */
+	TW_OP_RANDOM = 8      /* not folded */
+};
+
+struct tw_op {
+	const char *name;   /* "Softmax" */
+	const char *domain; /* NULL: "" = ai.onnx */
+	int since, until;   /* versions of the opset it serves, inclusive; until 0: the newest known */
+	struct { int min, max; } in, out; /* counts; max -1: any */
+	const struct tw_attr_spec *attrs; /* ends with name NULL; any other attribute is refused by name */
+	unsigned flags;
+	void (*infer)(struct tw_opctx *x);   /* sets type and shape of every output; checks inputs and attributes */
+	void (*compute)(struct tw_opctx *x); /* defines every output (and temporaries) with tw_define */
+};
+
+/* What infer and compute work with. */
+struct tw_opctx {
+	struct tw_graph *g;
+	struct twir_module *m;
+	const struct tw_node *node;
+	struct tw_arena *arena;
+	/* compute only: definitions in order */
+	VEC(struct twir_compute *) computes;
+};
+
+const struct tw_op *tw_op_find(const char *domain, const char *name, int opset); /* NULL: not supported at that opset */
+const struct tw_op *tw_op_any(const char *domain, const char *name); /* some version of it, to say "opset 9 is not supported; 13.. is" */
+int tw_op_count(void);
+const struct tw_op *tw_op_at(int i);
+
+/* context.c: helpers for infer. Every complaint goes through tw_op_fail: "node 'conv1' (Conv, opset 13): ...". */
+_Noreturn void tw_op_fail(struct tw_opctx *x, enum tw_code code, const char *fmt, ...) TW_PRINTF(3, 4);
+bool tw_has_in(struct tw_opctx *x, int i);   /* present? */
+bool tw_has_out(struct tw_opctx *x, int i);
+struct tw_tensor *tw_in(struct tw_opctx *x, int i);  /* valid until the graph grows */
+struct tw_tensor *tw_out(struct tw_opctx *x, int i);
+enum twir_scalar tw_in_type(struct tw_opctx *x, int i);
+int tw_in_rank(struct tw_opctx *x, int i);
+const struct twir_expr *tw_in_dim(struct tw_opctx *x, int i, int d); /* d < 0 counts from the end */
+void tw_set_out(struct tw_opctx *x, int i, enum twir_scalar type, int rank, const struct twir_expr *const *shape);
+void tw_need_type(struct tw_opctx *x, int i, const char *allowed); /* "f32 f64 i32", "float", "int", "numeric", "any" */
+int tw_axis(struct tw_opctx *x, int64_t axis, int rank); /* normalises -rank..rank-1, fails beyond */
+/* Integer values of a small input: constants or expressions over symbols; -1 when not known at compile time. Fails when absent-but-required. */
+int tw_in_values(struct tw_opctx *x, int i, const struct twir_expr *const **values);
+int tw_in_consts(struct tw_opctx *x, int i, const int64_t **values); /* plain integers only; -1: not known */
+bool tw_in_scalar(struct tw_opctx *x, int i, double *value); /* constant scalar or one-element tensor of any numeric type */
+/* ints of an attribute or, from some opset on, an input (axes, pads, steps): input i when given, else the attribute; -1: neither */
+int tw_ints(struct tw_opctx *x, const char *attr, int input, const int64_t **values);
+/* Multidirectional broadcast of the shapes of inputs first..last; fails when sizes cannot match. Equal symbols match; 1 stretches. A constant beside a symbol gives
+   the constant unless it is 1 (then the symbol). */
+int tw_broadcast(struct tw_opctx *x, int first, int last, const struct twir_expr **shape);
+const struct twir_expr *tw_simplify(struct tw_opctx *x, const struct twir_expr *e);
+const struct twir_expr *tw_product(struct tw_opctx *x, int n, const struct twir_expr *const *sizes);
+
+/* Helpers for compute. */
+struct twir_tensor *tw_x(struct tw_opctx *x, int i); /* the compute tensor of input i */
+struct twir_tensor *tw_y(struct tw_opctx *x, int i); /* ... of output i */
+struct twir_tensor *tw_temp(struct tw_opctx *x, const char *name, enum twir_scalar type, int rank, const struct twir_expr *const *shape);
+/* Fresh axes i0, i1 .. with ranges 0..shape-1, and their variables as expressions */
+struct twir_var **tw_axes(struct tw_opctx *x, const struct twir_tensor *t, const struct twir_expr ***as_exprs);
+struct twir_var *tw_fold_axis(struct tw_opctx *x, const char *name, const struct twir_expr *extent);
+void tw_define(struct tw_opctx *x, struct twir_tensor *out, struct twir_var *const *axes, const struct twir_expr *value);
+/* t at the trailing axes, with sizes of 1 read at 0: numpy broadcasting. f16 and bf16 come back as f32 (tw_define casts back on the way out). */
+const struct twir_expr *tw_load_broadcast(struct tw_opctx *x, struct twir_tensor *t, int n, const struct twir_expr *const *axes);
+const struct twir_expr *tw_load(struct tw_opctx *x, struct twir_tensor *t, int n, const struct twir_expr *const *index); /* same casts */
+/* index -> coordinates of a row-major shape, and back */
+void tw_unflatten(struct tw_opctx *x, const struct twir_expr *flat, int n, const struct twir_expr *const *shape, const struct twir_expr **coords);
+const struct twir_expr *tw_flatten(struct tw_opctx *x, int n, const struct twir_expr *const *shape, const struct twir_expr *const *coords);
+/* A constant tensor made by the operator itself (a table, a window); becomes a graph constant. */
+struct twir_tensor *tw_table(struct tw_opctx *x, const char *name, enum twir_scalar type, int rank, const int64_t *dims, const void *data);
+
+/* infer.c: runs infer over the graph in order: fills types, shapes and, for small integer tensors, symbolic values (by evaluating the compute definition on
+   the inputs' values, so shape arithmetic needs no code of its own). Checks counts, attributes and types against the row first. All unsupported nodes were reported
+   by the importer already. After it every live tensor has type and rank. */
+void tw_infer(struct tw_graph *g);
+void tw_infer_node(struct tw_graph *g, tw_id node);
+/* Compute definitions of one node, appended in order. Not for host operators. */
+void tw_compute_node(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes);
+
+#endif

@@ -1,0 +1,31 @@
+/* pass: lowering of tensor programs, one pass a file. Order, needs and breaks: SKETCH section 7 and the table in compile/pipeline.c. Each pass changes the program in place
+ * (statements may be replaced, nothing is shared with other programs); the verifier accepts the result; the interpreter gives the same numbers, bit for bit. */
+#ifndef TW_PASS_H
+#define TW_PASS_H
+
+#include "ir/ir.h"
+#include "target/target.h"
+
+typedef void tw_pass_fn(struct twir_module *m, struct twir_program *p, const struct tw_target *t);
+
+tw_pass_fn pass_inline_math;      /* calls become lets before the statement (guarded when they hold loads under a Cond); f16, bf16 casts too */
+tw_pass_fn pass_bound_within;     /* `within` and surplus workers become shorter repeats and guards (If) */
+tw_pass_fn pass_expand_mapping;   /* for-mappings become loops and arithmetic on workers; only `for (l) in spatial(L) on lane` regions remain */
+tw_pass_fn pass_specialise;       /* copies bodies under their condition; also at lane guards that are uniform but for the last vector */
+tw_pass_fn pass_flatten_index;    /* layouts become offsets: all loads and stores of in, out and shared tensors have one index */
+tw_pass_fn pass_lower_lanes;      /* lane regions become vectors, masks, reductions; for a scalar target: a loop over the lanes */
+tw_pass_fn pass_unroll_registers; /* loops that index register tensors are unrolled, register tensors become rank-0 tensors (named variables);
+                                     loads repeated with no store between become lets */
+tw_pass_fn pass_share;            /* pure sub-expressions used twice in a statement become lets, so that text and C stay linear */
+tw_pass_fn pass_simplify;         /* twir_simplify_program */
+
+struct tw_pass {
+	const char *name;
+	tw_pass_fn *run;
+	const char *needs, *breaks;
+};
+extern const struct tw_pass tw_cpu_passes[]; /* pipeline.c: in order, ends with name == NULL; simplify runs after each */
+/* Runs all; after(arg, name, p) is called with "input" and after each pass (NULL: none), for dumps and tests. */
+void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t, void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg);
+
+#endif

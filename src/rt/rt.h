@@ -1,0 +1,148 @@
+/* rt: the runtime. Executes bundle images and nothing else; knows no ir, graph or compiler. Everything here returns a status and is safe to call from several
+ * threads where it says so. Types are ONNX's TensorProto numbers. */
+#ifndef TW_RT_H
+#define TW_RT_H
+
+#include "base/base.h"
+
+#define TWRT_MAX_RANK 8
+
+enum twrt_type {
+	TWRT_F32 = 1, TWRT_U8 = 2, TWRT_I8 = 3, TWRT_U16 = 4, TWRT_I16 = 5, TWRT_I32 = 6, TWRT_I64 = 7, TWRT_STRING = 8, TWRT_BOOL = 9,
+	TWRT_F16 = 10, TWRT_F64 = 11, TWRT_U32 = 12, TWRT_U64 = 13, TWRT_BF16 = 16
+};
+int twrt_type_bytes(enum twrt_type t); /* 0: unknown */
+const char *twrt_type_name(enum twrt_type t); /* "f32" */
+
+/* PLAN: what a run does. Built by compile/, written into an image, read back from it (then all pointers lie in the image). Size expressions are
+ * overflow-checked postfix code over symbols: words of int64: opcode, and for PUSH and SYM an operand. */
+enum twrt_opcode { TWRT_PUSH, TWRT_SYM, TWRT_ADD, TWRT_SUB, TWRT_MUL, TWRT_FLOORDIV, TWRT_FLOORMOD, TWRT_TRUNCDIV, TWRT_TRUNCMOD, TWRT_CEILDIV, TWRT_ROUNDUP, TWRT_MIN, TWRT_MAX,
+	TWRT_LT, TWRT_LE, TWRT_EQ, TWRT_NE, TWRT_AND, TWRT_OR, TWRT_NOT, TWRT_NEG, TWRT_SELECT };
+struct twrt_expr {
+	int32_t n; /* words; 0: the constant 0 */
+	const int64_t *code;
+};
+
+struct twrt_io { /* an input or output */
+	const char *name;
+	enum twrt_type type;
+	int rank;
+	struct twrt_expr dims[TWRT_MAX_RANK];
+	int buffer;
+};
+
+enum twrt_buffer_kind {
+	TWRT_INPUT, TWRT_OUTPUT, /* the caller's, or the context's own when the caller gives none */
+	TWRT_CONST,              /* data in the image */
+	TWRT_FOLDED,             /* written by the set-up steps; CONST after twrt_bake; never in an image */
+	TWRT_TEMP,               /* placed in the arena by the memory planner */
+	TWRT_ALIAS               /* the same bytes as another buffer (reshape), or a part of it */
+};
+struct twrt_buffer {
+	enum twrt_buffer_kind kind;
+	struct twrt_expr bytes;
+	const void *data;         /* const: const_bytes bytes, 64-byte aligned in an image */
+	int64_t const_bytes;
+	int of;                   /* alias: buffer */
+	struct twrt_expr offset;  /* alias: bytes */
+};
+
+enum twrt_step_kind { TWRT_KERNEL, TWRT_HOST, TWRT_COPY };
+struct twrt_step {
+	enum twrt_step_kind kind;
+	int kernel;                 /* index into kernel names */
+	struct twrt_expr cores;     /* work items handed to the pool */
+	struct twrt_expr scratch;   /* bytes a work item needs */
+	int nbuffers;
+	const int *buffers;         /* in kernel parameter order; inputs first; host: inputs, then outputs; -1: absent */
+	int nout;                   /* how many of the last buffers are written */
+	/* For output k (of the last nout): the input position whose buffer it may take over when that one dies here, -1: none */
+	const int *inplace;
+	int nsymbols;
+	const struct twrt_expr *symbols; /* values of the kernel's sym[] */
+	const char *host;           /* host operator's name */
+	const void *host_attrs;     /* its own format, host_attrs_bytes bytes */
+	int64_t host_attrs_bytes;
+	const struct twrt_io *host_io; /* host: types and shapes of its nbuffers tensors */
+	const char *label;          /* for --profile and show: the graph nodes it covers, "conv1+relu1" */
+	const char *program;        /* the program's name, "matmul_relu" */
+};
+
+struct twrt_check { /* a condition on sizes that must hold for these inputs, with what to say otherwise */
+	struct twrt_expr cond;
+	const char *text; /* "input x: dimension 1 must be equal to ..." */
+};
+
+struct twrt_plan {
+	int nsymbols;
+	const char *const *symbols;
+	/* where a symbol's value comes from: dimension `dim` of input `input`; every later occurrence is checked to be equal */
+	const struct twrt_source { int input, dim; } *sources;
+	int ninputs, noutputs;
+	const struct twrt_io *inputs, *outputs;
+	int nbuffers;
+	const struct twrt_buffer *buffers;
+	int nsetup; /* the first nsetup steps run once, at compile time (twrt_bake) */
+	int nsteps;
+	const struct twrt_step *steps;
+	int nchecks;
+	const struct twrt_check *checks;
+	int nkernels;
+	const char *const *kernels; /* symbols in the code object */
+	int nmeta; /* facts for show and bench: "nodes", "host operators", "model", "compile_ms", "target", metadata of the model as "meta:KEY".. */
+	const char *const *meta_keys, *const *meta_values;
+};
+
+/* IMAGE (image.c): header with magic, version, size, checksum; plan; code object; constants, 64-byte aligned. Position-independent: mapping it is loading it. */
+struct twrt_code { const void *object; int64_t bytes; int isa; /* enum tw_isa */ };
+enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, void **image /* malloc */, int64_t *bytes, struct tw_error *e);
+enum tw_code twrt_image_save(const char *path, const void *image, int64_t bytes, struct tw_error *e); /* atomic: temporary file, fsync, rename */
+
+/* MODEL: a loaded image; immutable, shared by any number of threads. */
+struct twrt_model;
+enum twrt_own { TWRT_BORROW, TWRT_FREE, TWRT_UNMAP };
+/* Checks magic, version, bounds of everything and the checksum before using any of it. Code goes through a memory file (or a private temporary file). */
+enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own, struct twrt_model **out, struct tw_error *e);
+enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, struct tw_error *e); /* mmap */
+void twrt_model_close(struct twrt_model *m);
+const struct twrt_plan *twrt_model_plan(const struct twrt_model *m);
+/* Runs the set-up steps of a plan under construction; folded buffers become constants (malloc'ed, listed in *owned to free later). */
+enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, void ***owned, int *nowned, struct tw_error *e);
+
+/* POOL (pool.c): threads shared by all contexts of the process. Spins ~100 us, then sleeps. Work items are handed out; results never depend on how many threads there are. */
+struct twrt_pool;
+struct twrt_pool *twrt_pool_get(int threads); /* 0: as many as affinity and cgroup quota allow; the process's shared pool, reference-counted */
+void twrt_pool_put(struct twrt_pool *p);
+int twrt_pool_threads(const struct twrt_pool *p);
+void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int64_t item, int thread), void *arg); /* returns when all are done; safe from several threads */
+
+/* CONTEXT (context.c): one run at a time. */
+struct twrt_context;
+enum tw_code twrt_context_new(struct twrt_model *m, int threads, struct twrt_context **out, struct tw_error *e);
+void twrt_context_free(struct twrt_context *c);
+/* data stays the caller's and must live until the run ends; checks type, rank, sizes against the plan. */
+enum tw_code twrt_set_input(struct twrt_context *c, int i, enum twrt_type type, int rank, const int64_t *dims, const void *data, struct tw_error *e);
+enum tw_code twrt_set_output(struct twrt_context *c, int i, void *data, int64_t bytes, struct tw_error *e); /* NULL: the context's own again */
+/* Binds symbols, plans memory (cached by sizes: no allocation in a run whose sizes were seen), runs the steps. cancel(arg) is asked between steps. */
+enum tw_code twrt_run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e);
+enum tw_code twrt_output(struct twrt_context *c, int i, enum twrt_type *type, int *rank, int64_t *dims, const void **data, struct tw_error *e);
+int64_t twrt_context_arena_bytes(const struct twrt_context *c);
+struct twrt_profile { double ms; int64_t runs; };
+void twrt_context_profile(struct twrt_context *c, bool on);
+const struct twrt_profile *twrt_context_times(const struct twrt_context *c); /* one for each step after the set-up */
+
+/* CACHE (cache.c): images under TILEWRIGHT_CACHE (else XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright), one file a key; atomic, checksummed, bounded in size
+   (TILEWRIGHT_CACHE_SIZE, default 4 GiB, least recently used goes first), safe for several processes, refused when owned by someone else or writable by others. */
+enum tw_code twrt_cache_dir(char *path, size_t n, struct tw_error *e);
+bool twrt_cache_get(const char *key, struct twrt_model **out);  /* a broken or foreign entry is no entry */
+enum tw_code twrt_cache_put(const char *key, const void *image, int64_t bytes, struct tw_error *e);
+int64_t twrt_cache_bytes(int *entries);
+enum tw_code twrt_cache_clear(struct tw_error *e);
+
+/* HOST (host/*.c): operators without a compute definition, by name. One file a family; the list is collected at build time. */
+struct twrt_host_tensor { enum twrt_type type; int rank; int64_t dims[TWRT_MAX_RANK]; void *data; bool present; };
+typedef enum tw_code twrt_host_fn(const struct twrt_host_tensor *in, int nin, struct twrt_host_tensor *out, int nout, const void *attrs, int64_t attrs_bytes, struct tw_error *e);
+struct twrt_host { const char *name; twrt_host_fn *run; };
+const struct twrt_host *twrt_host_find(const char *name);
+
+#endif

@@ -1,0 +1,28 @@
+/* target: what the machine has: instruction set, lanes, registers, caches, cores. Templates and passes ask here and nowhere else. */
+#ifndef TW_TARGET_H
+#define TW_TARGET_H
+
+#include "base/base.h"
+
+enum tw_isa { TW_ISA_SCALAR, TW_ISA_GENERIC, TW_ISA_NEON, TW_ISA_AVX2, TW_ISA_AVX512, TW_ISA_COUNT };
+
+struct tw_target {
+	enum tw_isa isa;
+	int lanes;            /* of 32 bits in a vector register: 16, 8, 4, 4 (generic); scalar: 16, run one after another */
+	int vector_bytes;     /* 64, 32, 16; scalar: 0 */
+	int vector_registers; /* 32, 16, 32 (NEON), 16 */
+	bool has_fma;
+	int64_t l1_bytes, l2_bytes, l3_bytes; /* per core: data; 0 never: guessed when unknown */
+	int cores;            /* physical cores this process may use: affinity mask and cgroup quota respected */
+	char cpu[128];        /* "Intel(R) Xeon(R) .." */
+};
+
+const char *tw_isa_name(enum tw_isa isa); /* "avx512" */
+bool tw_isa_parse(const char *name, enum tw_isa *isa);
+bool tw_isa_runs_here(enum tw_isa isa);
+/* The machine at hand. TILEWRIGHT_ISA=avx2 .. in the environment chooses a lesser instruction set (raises TW_ERR_USAGE when it cannot run here). */
+void tw_target_host(struct tw_target *t);
+/* The same machine restricted to an instruction set. */
+void tw_target_with_isa(struct tw_target *t, enum tw_isa isa);
+
+#endif
