@@ -1,0 +1,58 @@
+# Writes one generated file: cmake -DWHAT=ops|host|math|build_id -DSOURCE=DIR -DOUT=FILE -P generate.cmake
+#   ops       OPS(softmax)   for each src/ops/softmax.c that defines tw_ops_softmax
+#   host      HOST(nonzero)  for each src/rt/host/nonzero.c that defines twrt_host_nonzero
+#   math      src/ir/math.tw as C string literals, one a line:  static const char text[] = <newline> #include "math_tw.inc" <newline> ;
+#   build_id  a string literal: hash of all sources
+set(text "")
+
+# Adds MACRO(file) for each DIR/file.c that defines the array PREFIX_file.
+function(list_arrays macro dir prefix)
+	set(lines "")
+	file(GLOB files ${SOURCE}/${dir}/*.c)
+	list(SORT files)
+	foreach(file IN LISTS files)
+		get_filename_component(name ${file} NAME_WE)
+		file(STRINGS ${file} found REGEX "^(const )?struct [a-z_]+ ${prefix}_${name}\\[" LIMIT_COUNT 1)
+		if(found)
+			string(APPEND lines "${macro}(${name})\n")
+		endif()
+	endforeach()
+	set(text "${lines}" PARENT_SCOPE)
+endfunction()
+
+if(WHAT STREQUAL "ops")
+	list_arrays(OPS src/ops tw_ops)
+elseif(WHAT STREQUAL "host")
+	list_arrays(HOST src/rt/host twrt_host)
+elseif(WHAT STREQUAL "math")
+	set(text "\"\"\n")
+	if(EXISTS ${SOURCE}/src/ir/math.tw)
+		file(READ ${SOURCE}/src/ir/math.tw text)
+		string(REPLACE "\\" "\\\\" text "${text}")
+		string(REPLACE "\"" "\\\"" text "${text}")
+		string(REPLACE "\n" "\\n\"\n\"" text "${text}")
+		set(text "\"${text}\"\n")
+	endif()
+elseif(WHAT STREQUAL "build_id")
+	file(GLOB_RECURSE files RELATIVE ${SOURCE}/src
+		${SOURCE}/src/*.c ${SOURCE}/src/*.h ${SOURCE}/src/*.def ${SOURCE}/src/*.tw)
+	list(SORT files)
+	set(all "")
+	foreach(file IN LISTS files)
+		file(SHA256 ${SOURCE}/src/${file} hash)
+		string(APPEND all "${file} ${hash}\n")
+	endforeach()
+	string(SHA256 hash "${all}")
+	string(SUBSTRING ${hash} 0 32 hash)
+	set(text "\"${hash}\"\n")
+else()
+	message(FATAL_ERROR "generate.cmake: WHAT=${WHAT}?")
+endif()
+
+if(EXISTS ${OUT})
+	file(READ ${OUT} old)
+	if(old STREQUAL text)
+		return()
+	endif()
+endif()
+file(WRITE ${OUT} "${text}")
