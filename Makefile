@@ -1,0 +1,50 @@
+# The commands of the README. Each installs what is missing first (tools/setup.sh, tools/venv.sh), then builds with CMake.
+#
+#   make demo         compile real models and read text off a picture
+#   make test         build and run the tests
+#   make test-all     ... the long ones too (more samples, constant inputs, sanitizers)
+#   make test-models  fetch real networks, compare with ONNX Runtime, print a table
+#   make build        the library and the command line, in build/
+#   make lint         include directions, target text, layout of the sources
+#   make format       lay out the sources
+#   make clean
+
+BUILD ?= build
+WERROR ?= OFF
+VENV := $(or $(TILEWRIGHT_VENV),.venv)
+PYTHON := $(VENV)/bin/python
+
+.PHONY: all build demo test test-all test-models lint format clean setup venv
+all: build
+
+setup:
+	@tools/setup.sh
+
+venv: setup
+	@tools/venv.sh
+
+build: setup
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTW_WERROR=$(WERROR) >/dev/null
+	@cmake --build $(BUILD)
+
+test: build venv
+	@$(PYTHON) tools/test_all.py --build $(BUILD)
+
+test-all: build venv
+	@$(PYTHON) tools/test_all.py --build $(BUILD) --all
+
+test-models: build venv
+	@$(PYTHON) tools/run_models.py --build $(BUILD)
+
+demo: build venv
+	@tools/demo.sh $(BUILD)
+
+lint: setup
+	@python3 tools/layers.py
+	@tools/format.sh --check
+
+format: setup
+	@tools/format.sh
+
+clean:
+	@rm -rf $(BUILD) $(BUILD)-sanitizers

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Run every test of the project and add up what passed and failed.
+
+usage: test_all.py [--build DIR] [--all] [--only STAGE]... [--list]
+
+Stages run in order: checks of the sources, unit tests (those that ctest knows), tests of the tools, folders of small models.
+--all adds the long ones: more samples, models with constant inputs, unit tests under the sanitizers.
+Each runner prints one line here and writes what it says to DIR/test-logs/; of a failed one the end is shown.
+
+The last line is "N passed, N failed"; the exit code is 1 where something failed.
+"""
+import argparse
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TAIL = 40  # lines of a failed runner that are shown
+SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed", re.M)
+CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (\d+) test\(s\)", re.M)
+
+
+class Job:
+    """One command with its verdict."""
+
+    def __init__(self, name, command, seconds=900, env=None):
+        self.name, self.command, self.seconds = name, command, seconds
+        self.env = {**os.environ, **(env or {})}
+        self.passed = self.failed = 0
+        self.output, self.spent = "", 0.0
+
+    def run(self):
+        start = time.monotonic()
+        try:
+            done = subprocess.run(self.command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=self.seconds)
+            self.output, code = done.stdout.decode(errors="replace"), done.returncode
+        except subprocess.TimeoutExpired as late:
+            self.output = (late.stdout or b"").decode(errors="replace") + f"\nstopped after {self.seconds} s\n"
+            code = None
+        except OSError as error:
+            self.output, code = f"{error}\n", None
+        self.spent = time.monotonic() - start
+        self.count(code)
+        return self
+
+    def count(self, code):
+        """What the output says; a runner that dies or says nothing counts as one test."""
+        sums = SUMMARY.findall(self.output)
+        cmocka = CMOCKA.findall(self.output)
+        if sums:
+            self.passed, self.failed = (int(n) for n in sums[-1])
+        elif cmocka:
+            self.passed = sum(int(n) for word, n in cmocka if word == "PASSED")
+            self.failed = sum(int(n) for word, n in cmocka if word == "FAILED")
+        elif code == 0:
+            self.passed = 1
+        if code != 0 and self.failed == 0:
+            self.failed = 1
+            self.output += f"\nexit code {code}\n"
+
+
+def python(script, *arguments):
+    return [sys.executable, os.path.join(ROOT, "tools", script), *arguments]
+
+
+def check_jobs(build):
+    yield Job("layers", python("layers.py"))
+    yield Job("format", [os.path.join(ROOT, "tools", "format.sh"), "--check"])
+
+
+def unit_jobs(build, long=False, env=None, name="unit"):
+    """One job for each test that ctest lists."""
+    listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+    for test in json.loads(listing.stdout)["tests"]:
+        extra = dict(env or {})
+        if long:
+            extra["TILEWRIGHT_LONG_TESTS"] = "1"
+        command = test.get("command") or ["false"]  # without a command: not built
+        yield Job(f"{name} {test['name']}", command, seconds=3600 if long else 600, env=extra)
+
+
+def tool_jobs(build):
+    for script in sorted(glob.glob(os.path.join(ROOT, "tools", "test_*.py"))):
+        if os.path.basename(script) != os.path.basename(__file__):
+            yield Job("tools " + os.path.basename(script)[len("test_"):-len(".py")], [sys.executable, script])
+
+
+def cases_job(build, name, folder, known, *options):
+    """The command line over a folder of small models, against the list of those known to fail."""
+    return Job(name, python("run_cases.py", os.path.join(build, "tilewright"), folder, "--known-failures",
+                            os.path.join(ROOT, "test", known), *options), seconds=3600)
+
+
+def case_jobs(build):
+    yield cases_job(build, "cases", os.path.join(ROOT, "test", "cases"), "known_failures_cases.txt")
+
+
+def node_jobs(build, *options, known="known_failures_node.txt", name="node"):
+    folder = os.path.join(build, "node_cases")
+    written = subprocess.run(python("node_cases.py", folder), cwd=ROOT, capture_output=True, text=True)
+    if written.returncode != 0:
+        yield Job(name, python("node_cases.py", folder))
+        return
+    yield cases_job(build, name, folder, known, *options)
+
+
+def constant_jobs(build):
+    yield cases_job(build, "cases, constant inputs", os.path.join(ROOT, "test", "cases"), "known_failures_cases_constants.txt",
+                    "--constants")
+    yield from node_jobs(build, "--constants", known="known_failures_node_constants.txt", name="node, constant inputs")
+
+
+def sanitizer_jobs(build):
+    place = build + "-sanitizers"
+    options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g", "-DTW_SANITIZE=ON", "-DTW_WERROR=OFF"]
+    for command in (["cmake", "-S", ROOT, "-B", place, "-G", "Ninja", *options], ["cmake", "--build", place]):
+        job = Job("sanitizers: build", command, seconds=3600).run()
+        if job.failed:
+            yield Job("sanitizers: build", command)
+            return
+    yield from unit_jobs(place, name="sanitizers")
+
+
+STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs)]
+LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_jobs),
+               ("sanitizers", sanitizer_jobs)]
+
+
+def report(job, logs):
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", job.name)
+    with open(os.path.join(logs, name + ".txt"), "w") as f:
+        f.write(job.output)
+    print(f"{job.name}: {job.passed} passed, {job.failed} failed ({job.spent:.1f} s)", flush=True)
+    if job.failed:
+        for line in job.output.rstrip().splitlines()[-TAIL:]:
+            print("    " + line)
+        sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--all", action="store_true", help="the long stages too")
+    parser.add_argument("--only", action="append", metavar="STAGE", help="this stage (several: again)")
+    parser.add_argument("--list", action="store_true", help="names of the stages")
+    options = parser.parse_args()
+    build = os.path.abspath(options.build)
+    stages = STAGES + (LONG_STAGES if options.all or options.only or options.list else [])
+    if options.list:
+        print("\n".join(name for name, _ in stages))
+        return
+    unknown = set(options.only or []) - {name for name, _ in stages}
+    if unknown:
+        parser.error(f"no stage {', '.join(sorted(unknown))}")
+    logs = os.path.join(build, "test-logs")
+    os.makedirs(logs, exist_ok=True)
+    passed = failed = 0
+    start = time.monotonic()
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        for name, jobs in stages:
+            if options.only and name not in options.only:
+                continue
+            # The runners of model folders use all processors themselves; the jobs of the other stages run side by side.
+            for job in pool.map(Job.run, list(jobs(build))):
+                report(job, logs)
+                passed, failed = passed + job.passed, failed + job.failed
+    print(f"in {time.monotonic() - start:.0f} s; what each runner said: {os.path.relpath(logs)}")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
