@@ -1,0 +1,401 @@
+/* Groups definitions into tasks.
+ *
+ * 1. In order, an injective definition vanishes into its consumers when that costs nothing: pure movement into any number of them, arithmetic into the only
+ *    one that reads each element about once. Into injective consumers it is inlined at once; an anchor (a definition with a fold) keeps it as a producer, so that
+ *    it is fused after scheduling.
+ * 2. From the last anchor to the first, the only consumer of an anchor's result joins it when the index map between them is invertible.
+ * What is left becomes a task of its own. A task stands where its last definition stood; its inputs come from earlier ones by construction. */
+#include "opt/opt.h"
+
+struct def {
+	struct twir_compute *c;
+	tw_id node;
+	bool anchor;     /* holds a fold */
+	bool gone;       /* inlined into all consumers, or unused */
+	bool output;     /* a graph output, or read by a host operator */
+	bool constant;   /* depends on constants only */
+	int epilogue_of; /* anchor index, -1 */
+	int consumer;    /* of an anchor: definition index, -1 */
+	VEC(int) users;  /* definitions that load it */
+	VEC(int) producers; /* of an anchor, in order */
+	VEC(const char *) origins;
+};
+
+struct grouping {
+	const struct tw_definitions *d;
+	struct tw_graph *g;
+	struct twir_module *m;
+	struct tw_arena *a;
+	struct def *def;
+	int n;
+	struct tw_map by_tensor; /* twir_tensor -> index + 1 */
+};
+
+static int producer_of(const struct grouping *x, const struct twir_tensor *t)
+{
+	return (int)(uintptr_t)map_get_ptr(&x->by_tensor, t) - 1;
+}
+
+static void add_int(struct tw_arena *a, struct def *d, int user)
+{
+	for (int i = 0; i < d->users.n; i++)
+		if (d->users.at[i] == user)
+			return;
+	vec_push(a, &d->users, user);
+}
+
+static void add_origin(struct tw_arena *a, struct def *d, const char *name)
+{
+	for (int i = 0; i < d->origins.n; i++)
+		if (strcmp(d->origins.at[i], name) == 0)
+			return;
+	vec_push(a, &d->origins, name);
+}
+
+/* Records who loads whom, anew for definition i. */
+static void link_loads(struct grouping *x, int i)
+{
+	struct twir_tensor **t;
+	int n;
+	tw_loaded_tensors(x->a, x->def[i].c->value, &t, &n);
+	for (int k = 0; k < n; k++) {
+		const int p = producer_of(x, t[k]);
+		if (p >= 0)
+			add_int(x->a, &x->def[p], i);
+	}
+}
+
+static bool tensor_constant(const struct grouping *x, const struct twir_tensor *t)
+{
+	const int p = producer_of(x, t);
+	if (p >= 0)
+		return x->def[p].constant;
+	const uintptr_t id = (uintptr_t)map_get_ptr(&x->d->tensor, t);
+	return id && x->g->tensors.at[id - 1].data;
+}
+
+static void see_symbol(void *arg, const struct twir_expr *e)
+{
+	if (e->kind == TWIR_Var && e->u.var->kind == TWIR_SYMBOL)
+		*(bool *)arg = true;
+}
+
+/* Constant: loads constants only, and no symbol decides anything. */
+static bool depends_on_constants(const struct grouping *x, const struct twir_compute *c)
+{
+	struct twir_tensor **t;
+	int n;
+	bool symbols = false;
+	tw_loaded_tensors(x->a, c->value, &t, &n);
+	for (int k = 0; k < n; k++)
+		if (!tensor_constant(x, t[k]))
+			return false;
+	twir_visit_expr(c->value, see_symbol, &symbols);
+	for (int i = 0; i < c->out->rank; i++)
+		twir_visit_expr(c->out->shape[i], see_symbol, &symbols);
+	return !symbols;
+}
+
+struct counts {
+	int loads, conds;
+};
+
+static void count(void *arg, const struct twir_expr *e)
+{
+	struct counts *c = arg;
+	c->loads += e->kind == TWIR_Load;
+	c->conds += e->kind == TWIR_Cond || e->kind == TWIR_Select;
+}
+
+/* Arithmetic operations of an element, guards not counted. */
+static void count_arithmetic(void *arg, const struct twir_expr *e)
+{
+	int *n = arg;
+	if (e->type.scalar == TWIR_INDEX || e->type.scalar == TWIR_I1 || e->n == 0 || e->kind == TWIR_Load || e->kind == TWIR_Cond)
+		return;
+	*n += e->kind == TWIR_Call ? 20 : 1;
+}
+
+static int arithmetic(const struct twir_expr *e)
+{
+	int n = 0;
+	twir_visit_expr(e, count_arithmetic, &n);
+	return n;
+}
+
+static void see_axis(void *arg, const struct twir_expr *e)
+{
+	if (e->kind == TWIR_Var && (e->u.var->kind == TWIR_AXIS))
+		map_set_ptr((struct tw_map *)arg, e->u.var, arg);
+}
+
+static bool is_one(const struct twir_expr *e)
+{
+	int64_t v;
+	return twir_const_int(e, &v) && v == 1;
+}
+
+/* Does the load's index mention every axis (of the consumer and its folds) that is longer than one, so that no element is read over and over? */
+static bool reads_once(struct grouping *x, const struct twir_compute *c, const struct twir_expr *load)
+{
+	struct tw_map axes;
+	map_init(&axes, x->a);
+	twir_visit_expr(load, see_axis, &axes);
+	for (int i = 0; i < c->out->rank; i++)
+		if (!is_one(c->out->shape[i]) && !map_get_ptr(&axes, c->axes[i]))
+			return false;
+	if (c->value->kind == TWIR_Fold)
+		for (int i = 0; i < c->value->n - 1; i++)
+			if (!is_one(c->value->arg[i + 1]) && !map_get_ptr(&axes, c->value->u.axes[i]))
+				return false;
+	return true;
+}
+
+/* Could d be fused into the store of the definition that makes t? */
+static bool invertible(struct grouping *x, const struct twir_compute *d, const struct twir_tensor *t)
+{
+	const struct twir_expr *load, *coords[TWIR_MAX_RANK], *axis[TWIR_MAX_RANK];
+	if (tw_has_fold(d->value) || tw_loads_of(d->value, t, &load) != 1 || load->nidx != load->n)
+		return false;
+	for (int i = 0; i < t->rank; i++)
+		coords[i] = twir_var(x->m, tw_loop_var(x->m, "c"));
+	return tw_invert(x->m, d->out->rank, d->axes, d->out->shape, t->rank, load->arg, t->shape, coords, axis);
+}
+
+/* Is the definition one that some anchor could take as its epilogue? */
+static bool serves_an_anchor(struct grouping *x, int i)
+{
+	struct twir_tensor **t;
+	int n;
+	tw_loaded_tensors(x->a, x->def[i].c->value, &t, &n);
+	for (int k = 0; k < n; k++) {
+		const int p = producer_of(x, t[k]);
+		if (p >= 0 && x->def[p].anchor && !x->def[p].output && x->def[p].users.n == 1 && invertible(x, x->def[i].c, t[k]))
+			return true;
+	}
+	return false;
+}
+
+/* The operand of a matmul that its template reads in the inner loop, again for each panel: only plain movement may hide there. */
+static bool is_left_operand(const struct twir_compute *c, const struct twir_tensor *t)
+{
+	const struct twir_expr *v = c->value;
+	const int rank = c->out->rank;
+	const struct twir_expr *load;
+	return v->kind == TWIR_Fold && v->n == 2 && rank >= 2 && v->arg[0]->kind == TWIR_Mul && tw_loads_of(v, t, &load) > 0 &&
+	       !twir_uses_var(load, c->axes[rank - 1]) && twir_uses_var(load, c->axes[rank - 2]);
+}
+
+static bool may_vanish_into(struct grouping *x, int i, int user)
+{
+	const struct def *p = &x->def[i], *u = &x->def[user];
+	const struct twir_expr *load;
+	const int loads = tw_loads_of(u->c->value, p->c->out, &load), cost = arithmetic(p->c->value);
+	struct counts own = {0}, theirs = {0};
+	twir_visit_expr(p->c->value, count, &own);
+	twir_visit_expr(u->c->value, count, &theirs);
+	if (p->constant && !u->constant && own.loads > 0 && !(cost == 0 && own.conds == 0))
+		return false; /* computed once, at compile time */
+	if (loads == 0 || (theirs.loads + own.loads > 64))
+		return false;
+	if (own.loads == 0 && cost <= 2)
+		return true; /* a constant or an iota */
+	const bool plain = own.conds == 0, left = is_left_operand(u->c, p->c->out);
+	if (cost == 0 && plain)
+		return true;
+	if (left || p->users.n > 1 || own.loads > 8)
+		return false;
+	if (cost == 0)
+		return loads == 1 || own.conds <= 1;
+	if (serves_an_anchor(x, i) && !(invertible(x, u->c, p->c->out)))
+		return false;
+	if (loads > 1 && cost > 3)
+		return false;
+	return reads_once(x, u->c, load) ? cost + arithmetic(u->c->value) < 400 : cost <= 2;
+}
+
+/* Windows (a convolution's or a pool's) read elements many times although every axis shows in the index. */
+static bool windowed(const struct def *u, const struct twir_tensor *t)
+{
+	const struct twir_expr *load;
+	if (!u->anchor || tw_loads_of(u->c->value, t, &load) == 0 || u->c->value->kind != TWIR_Fold)
+		return false;
+	for (int d = 0; d < load->nidx; d++) {
+		int axes = 0, folds = 0;
+		for (int i = 0; i < u->c->out->rank; i++)
+			axes += twir_uses_var(load->arg[d], u->c->axes[i]);
+		for (int i = 0; i < u->c->value->n - 1; i++)
+			folds += twir_uses_var(load->arg[d], u->c->value->u.axes[i]);
+		if (axes > 0 && folds > 0)
+			return true;
+	}
+	return false;
+}
+
+static void vanish(struct grouping *x, int i)
+{
+	struct def *p = &x->def[i];
+	for (int k = 0; k < p->users.n; k++) {
+		struct def *u = &x->def[p->users.at[k]];
+		if (u->anchor) {
+			vec_push(x->a, &u->producers, i);
+		} else {
+			struct twir_facts f;
+			twir_facts_init(&f, x->m);
+			u->c->value = twir_simplify(&f, tw_inline(x->m, u->c->value, p->c));
+			link_loads(x, p->users.at[k]);
+		}
+		for (int o = 0; o < p->origins.n; o++)
+			add_origin(x->a, u, p->origins.at[o]);
+	}
+	/* What it loaded is now loaded by its users; anchors count as users of it through the producer. */
+	struct twir_tensor **t;
+	int n;
+	tw_loaded_tensors(x->a, p->c->value, &t, &n);
+	for (int k = 0; k < n; k++) {
+		const int q = producer_of(x, t[k]);
+		if (q < 0)
+			continue;
+		for (int s = 0; s < x->def[q].users.n; s++)
+			if (x->def[q].users.at[s] == i)
+				x->def[q].users.at[s] = x->def[q].users.at[--x->def[q].users.n];
+		for (int s = 0; s < p->users.n; s++)
+			add_int(x->a, &x->def[q], p->users.at[s]);
+	}
+	p->gone = true;
+}
+
+static void vanish_all(struct grouping *x)
+{
+	for (int i = 0; i < x->n; i++) {
+		struct def *p = &x->def[i];
+		if (!p->c || p->anchor || p->output || p->gone)
+			continue;
+		bool all = p->users.n > 0;
+		for (int k = 0; k < p->users.n && all; k++)
+			all = may_vanish_into(x, i, p->users.at[k]) &&
+			      !(arithmetic(p->c->value) > 2 && windowed(&x->def[p->users.at[k]], p->c->out));
+		if (all)
+			vanish(x, i);
+	}
+}
+
+static void join_epilogues(struct grouping *x)
+{
+	for (int i = x->n - 1; i >= 0; i--) {
+		struct def *r = &x->def[i];
+		if (!r->c || !r->anchor || r->gone || r->output || r->users.n != 1)
+			continue;
+		const int u = r->users.at[0];
+		struct def *d = &x->def[u];
+		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant || !invertible(x, d->c, r->c->out))
+			continue;
+		d->epilogue_of = i;
+		r->consumer = u;
+		for (int o = 0; o < d->origins.n; o++)
+			add_origin(x->a, r, d->origins.at[o]);
+	}
+}
+
+/* Definitions that reach no output. */
+static void mark_unused(struct grouping *x)
+{
+	for (int i = x->n - 1; i >= 0; i--) {
+		struct def *p = &x->def[i];
+		bool used = p->output || !p->c;
+		for (int k = 0; k < p->users.n; k++)
+			used |= !x->def[p->users.at[k]].gone;
+		p->gone = !used;
+	}
+	for (int i = 0; i < x->n; i++) {
+		struct def *p = &x->def[i];
+		int kept = 0;
+		for (int k = 0; k < p->users.n; k++)
+			if (!x->def[p->users.at[k]].gone)
+				p->users.at[kept++] = p->users.at[k];
+		p->users.n = kept;
+	}
+}
+
+static void mark_outputs(struct grouping *x)
+{
+	for (int i = 0; i < x->g->outputs.n; i++) {
+		const struct twir_tensor *t = x->g->tensors.at[x->g->outputs.at[i]].ir;
+		const int p = t ? producer_of(x, t) : -1;
+		if (p >= 0)
+			x->def[p].output = true;
+	}
+	for (int i = 0; i < x->n; i++) {
+		if (x->def[i].c)
+			continue;
+		const struct tw_node *n = &x->g->nodes.at[x->def[i].node];
+		for (int k = 0; k < n->nin; k++) {
+			const int p = n->in[k] == TW_NONE ? -1 : producer_of(x, x->g->tensors.at[n->in[k]].ir);
+			if (p >= 0)
+				x->def[p].output = true;
+		}
+	}
+}
+
+static const char *joined(struct tw_arena *a, const struct def *d)
+{
+	struct tw_buf b;
+	buf_init(&b, a);
+	for (int i = 0; i < d->origins.n && b.n < 200; i++)
+		buf_printf(&b, "%s%s", i ? "+" : "", d->origins.at[i]);
+	return b.at;
+}
+
+/* "conv_relu": operator names of the group, an identifier */
+static const char *program_name(struct grouping *x, const struct def *first, const struct def *last)
+{
+	const char *a = x->g->nodes.at[first->node].op_type, *b = last ? x->g->nodes.at[last->node].op_type : NULL;
+	char *name = arena_printf(x->a, b && strcmp(a, b) ? "%s_%s" : "%s", a, b);
+	for (char *p = name; *p; p++)
+		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p + 'a' - 'A') : *p;
+	return name;
+}
+
+void opt_group(const struct tw_definitions *d, struct tw_groups *out)
+{
+	struct grouping x = {.d = d, .g = d->g, .m = d->g->m, .a = d->g->arena, .n = d->list.n};
+	map_init(&x.by_tensor, x.a);
+	x.def = ARENA_ARRAY(x.a, struct def, x.n);
+	for (int i = 0; i < x.n; i++) {
+		struct def *p = &x.def[i];
+		p->c = d->list.at[i].compute;
+		p->node = d->list.at[i].node;
+		p->epilogue_of = p->consumer = -1;
+		add_origin(x.a, p, x.g->nodes.at[p->node].name);
+		if (!p->c)
+			continue;
+		p->anchor = tw_has_fold(p->c->value);
+		map_set_ptr(&x.by_tensor, p->c->out, (void *)(uintptr_t)(i + 1));
+		link_loads(&x, i);
+		p->constant = depends_on_constants(&x, p->c);
+	}
+	mark_outputs(&x);
+	mark_unused(&x);
+	vanish_all(&x);
+	join_epilogues(&x);
+	for (int i = 0; i < x.n; i++) {
+		struct def *p = &x.def[i];
+		if (p->gone || (p->c && p->anchor && p->consumer >= 0))
+			continue;
+		struct tw_group *group = ARENA_NEW(x.a, struct tw_group);
+		group->node = p->node;
+		vec_push(x.a, &out->list, group);
+		if (!p->c) {
+			group->label = joined(x.a, p);
+			continue;
+		}
+		struct def *r = p->epilogue_of >= 0 ? &x.def[p->epilogue_of] : p;
+		group->label = joined(x.a, r);
+		group->setup = r->constant;
+		group->task = (struct tw_task){.m = x.m, .name = program_name(&x, r, r == p ? NULL : p), .anchor = r->c,
+					       .consumer = r == p ? NULL : p->c, .nproducers = r->producers.n};
+		group->task.producers = ARENA_ARRAY(x.a, struct twir_compute *, r->producers.n);
+		for (int k = 0; k < r->producers.n; k++)
+			group->task.producers[k] = x.def[r->producers.at[k]].c;
+	}
+}

@@ -1,0 +1,42 @@
+/* opt: passes on the graph, and its way from nodes to tasks: fold constants, fold BatchNormalization into convolutions, lower to compute definitions, group. */
+#ifndef TW_OPT_H
+#define TW_OPT_H
+
+#include "ops/op.h"
+#include "sched/sched.h"
+
+/* fold.c: nodes whose inputs are all constant and whose outputs are small (64 KiB) are evaluated by the interpreter; the rest of the constant part of the graph
+   is compiled like any kernel and run once, at compile time. */
+void opt_fold_constants(struct tw_graph *g);
+/* conv_batchnorm.c: Conv followed by BatchNormalization with constant statistics becomes one Conv: weights and bias are scaled in f64 and rounded once.
+   Changes rounding: relative error of an element at most about 2 ulp of the products' sum. */
+void opt_fold_batchnorm(struct tw_graph *g);
+/* dead.c: nodes whose outputs nothing needs. */
+void opt_remove_dead(struct tw_graph *g);
+
+/* lower.c: the graph as one list of compute definitions and host operators, in order. */
+struct tw_definition {
+	struct twir_compute *compute; /* NULL: a host operator */
+	tw_id node;
+};
+struct tw_definitions {
+	struct tw_graph *g;
+	VEC(struct tw_definition) list;
+	struct tw_map tensor; /* twir_tensor -> graph tensor id + 1 */
+};
+void opt_lower(struct tw_graph *g, struct tw_definitions *d);
+
+/* group.c: which definitions vanish into others' loads and stores. */
+struct tw_group {
+	struct tw_task task; /* host: anchor == NULL */
+	tw_id node;          /* host operator's node */
+	const char *label;   /* graph nodes it covers: "conv1+bn1+relu1" */
+	bool setup;          /* depends on constants only: runs once, at compile time */
+	struct tw_launch launch;
+};
+struct tw_groups {
+	VEC(struct tw_group *) list; /* in an order that respects dependences */
+};
+void opt_group(const struct tw_definitions *d, struct tw_groups *out);
+
+#endif

@@ -1,0 +1,170 @@
+/* The loop nest of a definition: its axes (or a fold's) with neighbours merged where every access walks through them as through one, so that lanes and
+ * blocks see long axes and never the shape's accidents. */
+#include "sched/nest.h"
+
+/* Does value use v outside the indices of loads (a guard, an arithmetic use)? Loads are hidden behind constants first. */
+static const struct twir_expr *hide_load(struct twir_rewriter *r, const struct twir_expr *e)
+{
+	return e->kind == TWIR_Load ? twir_const_of(r->m, e->type, 0) : e;
+}
+
+static bool used_outside_loads(struct twir_module *m, const struct twir_expr *value, const struct twir_var *v)
+{
+	struct twir_rewriter r;
+	twir_rewriter_init(&r, m);
+	r.expr = hide_load;
+	return twir_uses_var(twir_rewrite_expr(&r, value), v);
+}
+
+struct load_list {
+	struct tw_arena *a;
+	VEC(const struct twir_expr *) loads;
+};
+
+static void list_load(void *arg, const struct twir_expr *e)
+{
+	struct load_list *l = arg;
+	if (e->kind == TWIR_Load)
+		vec_push(l->a, &l->loads, e);
+}
+
+static void see_division(void *arg, const struct twir_expr *e)
+{
+	if (e->kind == TWIR_Div || e->kind == TWIR_Mod)
+		*(bool *)arg = true;
+}
+
+static bool divides(const struct twir_expr *e)
+{
+	bool found = false;
+	twir_visit_expr(e, see_division, &found);
+	return found;
+}
+
+/* Offset of a load with two axes written as quotient and remainder of a merged one: one walk when no division is left that was not there before. */
+static bool walks_as_one(struct twir_module *m, const struct twir_expr *load, struct twir_var *a, struct twir_var *b,
+			 const struct twir_expr *b_extent, const struct twir_expr *merged_extent)
+{
+	if (!twir_uses_var(load, a) && !twir_uses_var(load, b))
+		return true;
+	struct twir_facts f;
+	twir_facts_init(&f, m);
+	struct twir_var *v = twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), "merged");
+	int64_t n;
+	twir_facts_range(&f, v, 0, twir_const_int(merged_extent, &n) ? n - 1 : INT64_MAX);
+	const struct twir_expr *at = twir_layout_offset(m, load->u.tensor, load->nidx, load->arg);
+	const bool before = divides(twir_simplify(&f, at));
+	struct twir_subst s;
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, a, twir_div(m, twir_var(m, v), b_extent));
+	twir_subst_set(&s, b, twir_mod(m, twir_var(m, v), b_extent));
+	const struct twir_expr *after = twir_simplify(&f, twir_subst_expr(&s, at));
+	if (!before && divides(after))
+		return false;
+	const struct twir_expr *base;
+	int64_t stride;
+	return twir_linear_in(&f, after, v, &base, &stride);
+}
+
+static bool mergeable(struct twir_module *m, const struct load_list *l, const struct twir_expr *value,
+		      struct twir_var *a, struct twir_var *b, const struct twir_expr *a_extent,
+		      const struct twir_expr *b_extent)
+{
+	if (used_outside_loads(m, value, a) || used_outside_loads(m, value, b))
+		return false;
+	const struct twir_expr *merged = twir_mul(m, a_extent, b_extent);
+	for (int i = 0; i < l->loads.n; i++)
+		if (!walks_as_one(m, l->loads.at[i], a, b, b_extent, merged))
+			return false;
+	return true;
+}
+
+/* Merges axes first and first + 1 of the nest; the merged axis takes the first's place. */
+static void merge(struct tw_nest *n, int first)
+{
+	struct twir_module *m = n->m;
+	struct twir_var *v = twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), "p");
+	const struct twir_expr *ve = twir_var(m, v), *inner = n->extent[first + 1];
+	struct twir_subst s;
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, n->var[first], twir_div(m, ve, inner));
+	twir_subst_set(&s, n->var[first + 1], twir_mod(m, ve, inner));
+	for (int i = 0; i < n->nplaces; i++)
+		n->place[i] = twir_subst_expr(&s, n->place[i]);
+	n->value = twir_subst_expr(&s, n->value);
+	n->var[first] = v;
+	n->extent[first] = twir_mul(m, n->extent[first], inner);
+	for (int i = first + 1; i + 1 < n->rank; i++) {
+		n->var[i] = n->var[i + 1];
+		n->extent[i] = n->extent[i + 1];
+	}
+	n->rank--;
+}
+
+void tw_nest_init(struct tw_nest *n, struct twir_module *m, int rank, struct twir_var *const *axes,
+		  const struct twir_expr *const *extents, const struct twir_expr *value)
+{
+	*n = (struct tw_nest){.m = m, .value = value};
+	struct twir_subst s;
+	twir_subst_init(&s, m);
+	for (int i = 0; i < rank; i++) {
+		int64_t size;
+		const bool one = twir_const_int(extents[i], &size) && size == 1;
+		struct twir_var *v = one ? NULL : tw_loop_var(m, axes[i]->name);
+		n->place[n->nplaces] = one ? twir_index(m, 0) : twir_var(m, v);
+		twir_subst_set(&s, axes[i], n->place[n->nplaces++]);
+		if (one)
+			continue;
+		n->var[n->rank] = v;
+		n->extent[n->rank++] = extents[i];
+	}
+	n->value = twir_subst_expr(&s, value);
+}
+
+/* The store at `place` of `out` counts as an access too. */
+void tw_nest_merge(struct tw_nest *n, struct twir_tensor *out)
+{
+	for (int i = n->rank - 2; i >= 0; i--) {
+		struct load_list l = {.a = n->m->arena};
+		twir_visit_expr(n->value, list_load, &l);
+		if (out)
+			vec_push(l.a, &l.loads, twir_load(n->m, out, n->nplaces, n->place));
+		if (mergeable(n->m, &l, n->value, n->var[i], n->var[i + 1], n->extent[i], n->extent[i + 1]))
+			merge(n, i);
+	}
+}
+
+void tw_nest_flatten_short(struct tw_nest *n, int lanes)
+{
+	int64_t last;
+	while (n->rank >= 2 && twir_const_int(n->extent[n->rank - 1], &last) && last * 2 <= lanes)
+		merge(n, n->rank - 2);
+	if (n->rank == 0) {
+		n->var[0] = tw_loop_var(n->m, "p");
+		n->extent[0] = twir_index(n->m, 1);
+		n->rank = 1;
+	}
+}
+
+double tw_nest_lane_score(struct tw_nest *n, const struct twir_var *v, const struct twir_expr *extent, int lanes)
+{
+	struct load_list l = {.a = n->m->arena};
+	twir_visit_expr(n->value, list_load, &l);
+	struct twir_facts f;
+	twir_facts_init(&f, n->m);
+	double good = 1, all = 1; /* the store counts as good: a reduction's costs nothing */
+	for (int i = 0; i < l.loads.n; i++) {
+		const struct twir_expr *load = l.loads.at[i], *base;
+		int64_t stride = -1;
+		all++;
+		if (twir_linear_in(&f, twir_layout_offset(n->m, load->u.tensor, load->nidx, load->arg), v, &base, &stride))
+			good += stride == 0 || stride == 1 ? 1 : 0.2;
+		else
+			good += 0.1;
+	}
+	int64_t size;
+	const double full = twir_const_int(extent, &size) && size > 0
+				    ? (double)size / (double)((size + lanes - 1) / lanes * lanes)
+				    : 0.9;
+	return good / all * full;
+}

@@ -1,0 +1,312 @@
+/* The rule-based schedule: one program for any compute definition, over core and lane.
+ *
+ *   injective      tiles of the axes to cores, rows inside, lanes over the last axis
+ *   lanes over the output   a fold whose accesses are contiguous in the last axis: each lane folds for its own element, a few vectors at once
+ *   lanes over the fold     else: lanes hold partial results of one element, combined at the end in a fixed tree
+ *
+ * Input: a definition. Output: a program over compute tensors (tw_bind_params comes later). Nothing here depends on thread counts. */
+#include "sched/nest.h"
+
+#define ITEM_WORK 16384 /* operations a core item should be worth: some microseconds, far above the 0.3 us of a fork (CPU.md section 6) */
+
+static const enum twir_level CORE_LANE[] = {TWIR_CORE, TWIR_LANE}, CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
+
+struct rule {
+	struct twir_module *m;
+	const struct tw_target *t;
+	const char *name;
+	const struct twir_compute *c;
+	struct tw_nest nest;
+	int lanes;
+};
+
+/* Splits an axis list into blocks: b[i] rows of axis i for one core item, from the last axis up, until an item is worth its while. */
+static void choose_blocks(int naxes, const struct twir_expr *const *extent, int64_t work, int64_t *block)
+{
+	int64_t left = work > ITEM_WORK ? 1 : ITEM_WORK / (work > 0 ? work : 1);
+	for (int i = naxes - 1; i >= 0; i--) {
+		int64_t size;
+		if (!twir_const_int(extent[i], &size))
+			size = 64; /* a symbol: assumed of middling size */
+		block[i] = left < 1 ? 1 : left < size ? left : (size > 0 ? size : 1);
+		left /= block[i];
+	}
+}
+
+/* Operations for one element: the product of the constant fold extents, symbols counting 64. */
+static int64_t fold_work(const struct twir_expr *value)
+{
+	int64_t work = 1;
+	const int own = tw_cost(value);
+	if (value->kind == TWIR_Fold) {
+		for (int i = 1; i < value->n; i++) {
+			int64_t size = 64;
+			twir_const_int(value->arg[i], &size);
+			work *= size < 1 ? 1 : size > 1 << 20 ? 1 << 20 : size;
+			if (work > 1 << 24)
+				work = 1 << 24;
+		}
+	}
+	for (int i = 0; i < value->n && value->kind != TWIR_Fold; i++) {
+		const int64_t sub = fold_work(value->arg[i]);
+		work = sub > work ? sub : work;
+	}
+	return work * (own < 1 ? 1 : own > 64 ? 64 : own);
+}
+
+/* for (vars) in spatial(ceil_div(e, b)..) * repeat(b..) on core within (e..) { body }  and the number of core items */
+static struct twir_stmt *core_loop(const struct rule *r, int n, struct twir_var *const *vars,
+				   const struct twir_expr *const *extent, const int64_t *block, struct twir_stmt *body,
+				   const struct twir_expr **cores)
+{
+	struct twir_module *m = r->m;
+	const struct twir_expr *outer[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK];
+	*cores = twir_index(m, 1);
+	for (int i = 0; i < n; i++) {
+		inner[i] = twir_index(m, block[i]);
+		outer[i] = twir_ceildiv(m, extent[i], inner[i]);
+		*cores = twir_mul(m, *cores, outer[i]);
+	}
+	const struct twir_map *map = twir_compose(m, twir_spatial(m, n, outer), twir_repeat(m, n, inner, NULL));
+	return tw_formap(m, n, vars, map, 1, CORE, extent, body);
+}
+
+static struct twir_program *injective(struct rule *r)
+{
+	struct twir_module *m = r->m;
+	struct tw_nest *n = &r->nest;
+	tw_nest_merge(n, r->c->out);
+	tw_nest_flatten_short(n, r->lanes);
+	const int last = n->rank - 1;
+	int64_t block[TWIR_MAX_RANK], vectors;
+	const struct twir_expr *outer[TWIR_MAX_RANK], *middle[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK], *cores = twir_index(m, 1);
+	choose_blocks(n->rank, n->extent, fold_work(n->value), block);
+	vectors = (block[last] + r->lanes - 1) / r->lanes;
+	for (int i = 0; i < n->rank; i++) {
+		const int64_t step = i == last ? vectors * r->lanes : block[i];
+		outer[i] = twir_ceildiv(m, n->extent[i], twir_index(m, step));
+		middle[i] = twir_index(m, i == last ? vectors : block[i]);
+		inner[i] = twir_index(m, i == last ? r->lanes : 1);
+		cores = twir_mul(m, cores, outer[i]);
+	}
+	const struct twir_map *map = twir_compose(
+		m, twir_compose(m, twir_spatial(m, n->rank, outer), twir_repeat(m, n->rank, middle, NULL)),
+		twir_spatial(m, n->rank, inner));
+	struct twir_stmt *store = twir_store(m, r->c->out, n->nplaces, n->place, n->value, NULL);
+	struct twir_stmt *body = tw_formap(m, n->rank, n->var, map, 2, CORE_LANE, n->extent, store);
+	return tw_program_new(m, r->name, cores, r->lanes, body);
+}
+
+static void see_fold(void *arg, const struct twir_expr *e)
+{
+	const struct twir_expr **found = arg;
+	if (e->kind == TWIR_Fold && found[0] != e) {
+		for (int i = 0; i < 8; i++) {
+			if (found[i] == e)
+				return;
+			if (!found[i]) {
+				found[i] = e;
+				return;
+			}
+		}
+		TW_CHECK(false, "a definition holds more than eight folds");
+	}
+}
+
+/* op(acc, body); a product is added by fma where the machine has one */
+static const struct twir_expr *combine(const struct rule *r, enum twir_kind op, const struct twir_expr *acc,
+				       const struct twir_expr *body)
+{
+	if (op == TWIR_Add && body->kind == TWIR_Mul && r->t->has_fma && twir_is_float(body->type.scalar))
+		return twir_fma(r->m, body->arg[0], body->arg[1], acc);
+	return twir_binary(r->m, op, acc, body);
+}
+
+struct swap {
+	const struct twir_expr *from, *to;
+};
+
+static const struct twir_expr *swap_expr(struct twir_rewriter *r, const struct twir_expr *e)
+{
+	const struct swap *s = r->user;
+	return e == s->from ? s->to : e;
+}
+
+static const struct twir_expr *swapped(struct twir_module *m, const struct twir_expr *e, const struct twir_expr *from,
+				       const struct twir_expr *to)
+{
+	struct swap s = {from, to};
+	struct twir_rewriter r;
+	twir_rewriter_init(&r, m);
+	r.user = &s;
+	r.expr = swap_expr;
+	return twir_rewrite_expr(&r, e);
+}
+
+static struct twir_tensor *local(struct twir_module *m, const char *name, enum twir_scalar type, int64_t size,
+				 const struct twir_map *mirrors)
+{
+	const struct twir_expr *shape[] = {twir_index(m, size)};
+	struct twir_tensor *t = twir_tensor_new(m, name, type, 1, shape, TWIR_REGISTER);
+	t->mirrors = mirrors;
+	return t;
+}
+
+/* for l in fold axes { body }: loops with fresh variables are the nest's own */
+static struct twir_stmt *fold_loops(struct twir_module *m, const struct tw_nest *f, int upto, struct twir_stmt *body)
+{
+	for (int i = upto - 1; i >= 0; i--)
+		body = tw_for(m, f->var[i], f->extent[i], body);
+	return body;
+}
+
+/* Each lane folds for an element of its own; `unroll` vectors at once hide the latency of the accumulation. */
+static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const struct twir_expr *const *folds)
+{
+	struct twir_module *m = r->m;
+	struct tw_nest *n = &r->nest;
+	const int last = n->rank - 1;
+	int64_t size, unroll = 4;
+	if (twir_const_int(n->extent[last], &size) && (size + r->lanes - 1) / r->lanes < unroll)
+		unroll = size > 0 ? (size + r->lanes - 1) / r->lanes : 1;
+	const int64_t step = unroll * r->lanes;
+	const struct twir_expr *repeat[] = {twir_index(m, unroll)}, *lanes[] = {twir_index(m, r->lanes)};
+	const struct twir_map *tile = twir_compose(m, twir_repeat(m, 1, repeat, NULL), twir_spatial(m, 1, lanes));
+
+	/* The last axis becomes tiles of `step`; its variable is made anew inside. */
+	struct twir_var *vars[TWIR_MAX_RANK];
+	const struct twir_expr *extents[TWIR_MAX_RANK];
+	for (int i = 0; i < n->rank; i++) {
+		vars[i] = n->var[i];
+		extents[i] = n->extent[i];
+	}
+	vars[last] = tw_loop_var(m, "tile");
+	extents[last] = twir_ceildiv(m, n->extent[last], twir_index(m, step));
+	const struct twir_expr *j0 = twir_mul(m, twir_var(m, vars[last]), twir_index(m, step));
+	const struct twir_expr *bound[] = {twir_sub(m, n->extent[last], j0)};
+
+	struct twir_stmt *body = NULL;
+	const struct twir_expr *value = n->value;
+	for (int i = 0; i < nfolds; i++) {
+		const struct twir_expr *fold = folds[i];
+		struct twir_tensor *acc = local(m, "acc", (enum twir_scalar)fold->type.scalar, step, tile);
+		struct twir_var *j = tw_loop_var(m, "j");
+		const struct twir_expr *je = twir_var(m, j);
+		twir_append(&body, tw_declare(m, acc));
+		twir_append(&body, tw_formap(m, 1, &j, tile, 1, LANE, NULL,
+					     twir_store(m, acc, 1, &je, twir_neutral(m, fold->op, fold->type), NULL)));
+		struct tw_nest f;
+		tw_nest_init(&f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
+		j = tw_loop_var(m, "j");
+		je = twir_var(m, j);
+		struct twir_subst s;
+		twir_subst_init(&s, m);
+		twir_subst_set(&s, n->var[last], twir_add(m, j0, je));
+		const struct twir_expr *element = twir_subst_expr(&s, f.value);
+		struct twir_stmt *step_stmt =
+			twir_store(m, acc, 1, &je, combine(r, fold->op, twir_load(m, acc, 1, &je), element), NULL);
+		twir_append(&body, fold_loops(m, &f, f.rank, tw_formap(m, 1, &j, tile, 1, LANE, bound, step_stmt)));
+		/* what stands for the fold in the final value; the lane variable is put in below */
+		const struct twir_expr *place = twir_sub(m, twir_var(m, n->var[last]), j0);
+		value = swapped(m, value, fold, twir_load(m, acc, 1, &place));
+	}
+	struct twir_var *j = tw_loop_var(m, "j");
+	struct twir_subst s;
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, n->var[last], twir_add(m, j0, twir_var(m, j)));
+	const struct twir_expr *place[TWIR_MAX_RANK];
+	for (int i = 0; i < n->nplaces; i++)
+		place[i] = twir_subst_expr(&s, n->place[i]);
+	struct twir_stmt *store = twir_store(m, r->c->out, n->nplaces, place, twir_subst_expr(&s, value), NULL);
+	twir_append(&body, tw_formap(m, 1, &j, tile, 1, LANE, bound, store));
+
+	int64_t block[TWIR_MAX_RANK];
+	const struct twir_expr *cores;
+	choose_blocks(n->rank, extents, fold_work(n->value) * step, block);
+	body = core_loop(r, n->rank, vars, extents, block, body, &cores);
+	return tw_program_new(m, r->name, cores, r->lanes, body);
+}
+
+/* Lanes hold partial results of one element: part[lane], combined in halves at the end. */
+static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const struct twir_expr *const *folds)
+{
+	struct twir_module *m = r->m;
+	struct tw_nest *n = &r->nest;
+	const struct twir_expr *lanes[] = {twir_index(m, r->lanes)}, *lane = twir_worker(m, TWIR_LANE);
+	const struct twir_map *one = twir_spatial(m, 1, lanes);
+	struct twir_stmt *body = NULL;
+	const struct twir_expr *value = n->value;
+	for (int i = 0; i < nfolds; i++) {
+		const struct twir_expr *fold = folds[i];
+		struct twir_tensor *part = local(m, "part", (enum twir_scalar)fold->type.scalar, r->lanes, one);
+		struct twir_var *l = tw_loop_var(m, "l");
+		const struct twir_expr *le = twir_var(m, l);
+		twir_append(&body, tw_declare(m, part));
+		twir_append(&body, tw_formap(m, 1, &l, one, 1, LANE, NULL,
+					     twir_store(m, part, 1, &le, twir_neutral(m, fold->op, fold->type), NULL)));
+		struct tw_nest f;
+		tw_nest_init(&f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
+		tw_nest_merge(&f, NULL);
+		tw_nest_flatten_short(&f, r->lanes);
+		const struct twir_expr *rows[] = {twir_ceildiv(m, f.extent[f.rank - 1], lanes[0])};
+		const struct twir_map *map = twir_compose(m, twir_repeat(m, 1, rows, NULL), one);
+		struct twir_stmt *step = twir_store(m, part, 1, &lane,
+						    combine(r, fold->op, twir_load(m, part, 1, &lane), f.value), NULL);
+		step = tw_formap(m, 1, &f.var[f.rank - 1], map, 1, LANE, &f.extent[f.rank - 1], step);
+		twir_append(&body, fold_loops(m, &f, f.rank - 1, step));
+		const struct twir_expr *zero = twir_index(m, 0), *total;
+		twir_append(&body, tw_let_new(m, "total", twir_reduce(m, fold->op, twir_load(m, part, 1, &zero)), &total));
+		value = swapped(m, value, fold, total);
+	}
+	twir_append(&body, twir_store(m, r->c->out, n->nplaces, n->place, value, NULL));
+	int64_t block[TWIR_MAX_RANK];
+	const struct twir_expr *cores = twir_index(m, 1);
+	choose_blocks(n->rank, n->extent, fold_work(n->value), block);
+	if (n->rank > 0)
+		body = core_loop(r, n->rank, n->var, n->extent, block, body, &cores);
+	return tw_program_new(m, r->name, cores, r->lanes, body);
+}
+
+/* Lanes over the output when its accesses are the better ones. */
+static bool prefer_output(struct rule *r, const struct twir_expr *fold)
+{
+	struct tw_nest *n = &r->nest;
+	if (n->rank == 0)
+		return false;
+	struct tw_nest f, body = *n;
+	tw_nest_init(&f, r->m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
+	body.value = f.value;
+	const double over_output = tw_nest_lane_score(&body, n->var[n->rank - 1], n->extent[n->rank - 1], r->lanes);
+	tw_nest_merge(&f, NULL);
+	if (f.rank == 0)
+		return true;
+	const double over_fold = 0.9 * tw_nest_lane_score(&f, f.var[f.rank - 1], f.extent[f.rank - 1], r->lanes);
+	return over_output >= over_fold;
+}
+
+struct twir_program *tw_rule_schedule(struct twir_module *m, const char *name, const struct twir_compute *c,
+				      const struct tw_target *t)
+{
+	struct rule r = {.m = m, .t = t, .name = name, .c = c, .lanes = t->lanes};
+	const struct twir_expr *folds[9] = {NULL};
+	tw_nest_init(&r.nest, m, c->out->rank, c->axes, c->out->shape, c->value);
+	twir_visit_expr(r.nest.value, see_fold, folds);
+	if (!folds[0])
+		return injective(&r);
+	tw_nest_merge(&r.nest, c->out);
+	memset(folds, 0, sizeof(folds));
+	twir_visit_expr(r.nest.value, see_fold, folds);
+	if (prefer_output(&r, folds[0])) {
+		tw_nest_flatten_short(&r.nest, t->lanes);
+		memset(folds, 0, sizeof(folds));
+		twir_visit_expr(r.nest.value, see_fold, folds);
+		int n = 0;
+		while (folds[n])
+			n++;
+		return lanes_over_output(&r, n, folds);
+	}
+	int n = 0;
+	while (folds[n])
+		n++;
+	return lanes_over_fold(&r, n, folds);
+}

@@ -1,0 +1,58 @@
+/* Schedules a task: the anchor alone by the first template that applies (else the whole task by the rules), then fusion into the finished programs. */
+#include "sched/sched.h"
+
+const struct tw_template *const tw_templates[] = {&tw_template_matmul, NULL};
+
+static const struct tw_template *choose(const struct tw_task *task, const struct tw_target *t)
+{
+	for (int i = 0; tw_templates[i]; i++)
+		if (tw_templates[i]->applicable(task, t))
+			return tw_templates[i];
+	return NULL;
+}
+
+const char *tw_schedule_name(const struct tw_task *task, const struct tw_target *t)
+{
+	const struct tw_template *chosen = choose(task, t);
+	return chosen ? chosen->name : "rule";
+}
+
+/* The whole task as one definition: producers inlined, the anchor in the place of the consumer's load. */
+static struct twir_compute *merged(const struct tw_task *task)
+{
+	struct twir_compute *c = ARENA_NEW(task->m->arena, struct twir_compute);
+	*c = task->consumer ? *task->consumer : *task->anchor;
+	if (task->consumer)
+		c->value = tw_inline(task->m, c->value, task->anchor);
+	for (int i = task->nproducers - 1; i >= 0; i--)
+		c->value = tw_inline(task->m, c->value, task->producers[i]);
+	return c;
+}
+
+void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out)
+{
+	struct twir_module *m = task->m;
+	const struct tw_template *chosen = choose(task, t);
+	if (chosen) {
+		struct tw_space s = {0};
+		chosen->space(m->arena, t, &s);
+		TW_CHECK(s.points.n > 0, "template %s has an empty space", chosen->name);
+		chosen->build(task, t, &s.points.at[0], out);
+		for (int k = 0; k < out->kernels.n; k++) {
+			struct twir_program *p = out->kernels.at[k].program;
+			if (task->consumer)
+				tw_fuse_epilogue(m, p, task->anchor->out, task->consumer);
+			for (int i = task->nproducers - 1; i >= 0; i--)
+				tw_fuse_prologue(m, p, task->producers[i]);
+		}
+	} else {
+		struct tw_kernel k = {.program = tw_rule_schedule(m, task->name, merged(task), t)};
+		vec_push(m->arena, &out->kernels, k);
+	}
+	for (int k = 0; k < out->kernels.n; k++) {
+		struct tw_kernel *kernel = &out->kernels.at[k];
+		tw_bind_params(m, kernel->program, kernel);
+		twir_simplify_program(m, kernel->program);
+		twir_verify_program(m, kernel->program, TW_ERR_INTERNAL);
+	}
+}
