@@ -125,7 +125,7 @@ def main():
     parser.add_argument("out", metavar="OUT_DIR")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
     parser.add_argument("--dynamic", action="store_true", help="also write NAME_dynamic.onnx")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     unknown = [n for n in args.names if n not in MODELS]
     if unknown:
         parser.error("no such model: %s" % ", ".join(unknown))

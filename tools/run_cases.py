@@ -260,7 +260,7 @@ def parse():
     parser.add_argument("--silence", type=float, default=60, metavar="S", help="seconds a process may go without finishing a case")
     parser.add_argument("--slow", action="store_true", help="for sanitizer builds: ten times the time, no memory limit")
     parser.add_argument("--verbose", action="store_true", help="also print the messages of refused models, and known failures")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     if args.create and os.path.exists(args.known_failures):
         parser.error("%s exists; --update can shrink it" % args.known_failures)
     if args.create and args.only:
