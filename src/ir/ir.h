@@ -24,6 +24,8 @@
 #include "tmap/tmap.h"
 
 #define TWIR_MAX_RANK 8
+#define TWIR_MAX_DEPTH 3000 /* of an expression; beyond it the constructors raise TW_ERR_UNSUPPORTED */
+#define TWIR_MAX_LANES 256
 
 enum twir_scalar {
 	TWIR_VOID, TWIR_I1, TWIR_I8, TWIR_I16, TWIR_I32, TWIR_I64, TWIR_U8, TWIR_U16, TWIR_U32, TWIR_U64,
@@ -55,6 +57,7 @@ enum twir_var_kind {
 
 struct twir_var {
 	const char *name; /* unique in its program or definition */
+	const char *base; /* what it was asked to be called; the printer makes names of locals from it */
 	struct twir_type type;
 	enum twir_var_kind kind;
 	enum twir_level level; /* worker */
@@ -70,6 +73,7 @@ struct twir_expr {
 	uint8_t op;    /* Fold, Reduce: the enum twir_kind of the combining operation: Add Mul Min Max MinNum MaxNum And Or Xor */
 	uint8_t nidx;  /* Load: how many of the arguments are indices; Gather: 1; a mask and an else value follow when n = nidx + 2 */
 	bool loads;    /* contains a Load, Gather or register Reduce */
+	uint16_t depth; /* of the tree, at most TWIR_MAX_DEPTH: walkers may recurse */
 	uint32_t id;   /* order of creation, unique in the module */
 	uint64_t hash;
 	union {
@@ -108,6 +112,7 @@ enum twir_scope { TWIR_IN, TWIR_OUT, TWIR_SHARED, TWIR_REGISTER, TWIR_TENSOR /* 
 
 struct twir_tensor {
 	const char *name; /* unique in the program */
+	const char *base; /* as of variables */
 	enum twir_scalar type;
 	int lanes; /* 1; after lane lowering registers may hold vectors */
 	int rank;
@@ -201,6 +206,10 @@ struct twir_module {
 	VEC(struct twir_tensor *) tensors;   /* free tensors of the definitions: "tensor X: f32[M, N];" */
 	VEC(struct twir_compute *) computes;
 	VEC(struct twir_program *) programs;
+	struct tw_strmap names;     /* taken names of variables and tensors -> the next suffix to try */
+	struct tw_strmap symbol_of; /* symbols by the name they were asked for */
+	struct tw_strmap func_of;   /* funcs by name */
+	bool math_loaded;
 };
 
 /* types.c */
@@ -290,9 +299,10 @@ struct twir_rewriter {
 	void *user;
 	/* Called bottom-up on each expression after its arguments; returns the replacement (e itself: unchanged). NULL: identity. */
 	const struct twir_expr *(*expr)(struct twir_rewriter *r, const struct twir_expr *e);
-	/* Called on each statement before its parts are rewritten; may return a list that replaces it (then it is responsible for the parts), or NULL to
-	   go on as usual. NULL: none. */
+	/* Called on each statement before its parts are rewritten; may return a list that replaces it (then it is responsible for the parts), NULL to
+	   go on as usual, or &r->nothing to drop the statement. NULL: none. */
 	struct twir_stmt *(*stmt)(struct twir_rewriter *r, const struct twir_stmt *s);
+	struct twir_stmt nothing;
 	struct tw_map memo; /* expr -> expr; cleared with twir_rewriter_reset when what expr() depends on changes */
 };
 void twir_rewriter_init(struct twir_rewriter *r, struct twir_module *m);
@@ -331,6 +341,7 @@ struct twir_program *twir_program_find(struct twir_module *m, const char *name);
 
 /* verify.c: raises TW_ERR_INTERNAL (or TW_ERR_MODEL for a program from text, code given) naming program, statement and reason. */
 void twir_verify_program(struct twir_module *m, const struct twir_program *p, enum tw_code blame);
+void twir_verify_func(struct twir_module *m, const struct twir_func *f, enum tw_code blame);
 void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, enum tw_code blame);
 
 /* simplify.c: integer and boolean arithmetic made canonical with the facts of variables: sums of products in id order, (x / c) * c + x % c = x,

@@ -1,0 +1,95 @@
+/* Names of variables and tensors: any text becomes an identifier of the program language that is unique in the module.
+ * ONNX names such as "onnx::Conv_123/a.b" come out as onnx_Conv_123_a_b. */
+#include "ir/ir_int.h"
+
+#include <stdio.h>
+
+static const char *const words[] = {
+	"symbol", "in", "multiple", "func", "let", "return", "tensor", "define", "from", "program", "out", "alias", "launch",
+	"map", "register", "shared", "mirrors", "layout", "row", "strides", "for", "on", "within", "if", "else", "specialise",
+	"barrier", "repeat", "spatial", "project", "unroll", "vector", "plain", "ranks", "attrs", "where", "true", "false",
+	"inf", "nan", "and", "or", "xor", "not", "sum", "prod", "reduce", "splat", "gather", "void", "add", "mul", "scatter",
+};
+
+bool twir_reserved(const char *name)
+{
+	for (int i = 0; i < TW_COUNT(words); i++)
+		if (strcmp(words[i], name) == 0)
+			return true;
+	for (int k = 0; k < TWIR_KINDS; k++)
+		if (strcmp(twir_kind_text((enum twir_kind)k), name) == 0)
+			return true;
+	for (int l = 0; l < TWIR_LEVELS; l++)
+		if (strcmp(twir_level_name((enum twir_level)l), name) == 0)
+			return true;
+	if (twir_scalar_parse(name) != TWIR_VOID)
+		return true;
+	static const char *const prefixes[] = {"bitcast_", "iota_", "fold_", "inf_", "nan_"};
+	for (int i = 0; i < TW_COUNT(prefixes); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	/* vector types: f32x16 */
+	const char *x = strrchr(name, 'x');
+	if (x && x != name && strspn(x + 1, "0123456789") == strlen(x + 1) && x[1]) {
+		char scalar[8];
+		const size_t n = (size_t)(x - name);
+		if (n < sizeof(scalar)) {
+			memcpy(scalar, name, n);
+			scalar[n] = 0;
+			return twir_scalar_parse(scalar) != TWIR_VOID;
+		}
+	}
+	return false;
+}
+
+static bool letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+const char *twir_identifier(struct tw_arena *a, const char *name)
+{
+	char out[72];
+	size_t n = 0;
+	if (name[0] >= '0' && name[0] <= '9')
+		out[n++] = '_';
+	bool gap = false;
+	for (const char *c = name; *c && n < 64; c++) {
+		if (letter(*c) || (*c >= '0' && *c <= '9')) {
+			if (gap && n > 0 && out[n - 1] != '_')
+				out[n++] = '_';
+			out[n++] = *c;
+			gap = false;
+		} else {
+			gap = true;
+		}
+	}
+	if (n == 0)
+		out[n++] = 'v';
+	out[n] = 0;
+	if (twir_reserved(out)) {
+		/* behind a prefix like iota_ a suffix would not help */
+		memmove(out + 1, out, n + 1);
+		out[0] = '_';
+		n++;
+	}
+	return arena_strndup(a, out, n);
+}
+
+const char *twir_unique(struct twir_module *m, const char *identifier)
+{
+	intptr_t next = (intptr_t)strmap_get(&m->names, identifier);
+	if (next == 0) {
+		strmap_set(&m->names, identifier, (void *)(intptr_t)1);
+		return arena_strdup(m->arena, identifier);
+	}
+	char name[96];
+	for (;; next++) {
+		snprintf(name, sizeof(name), "%s_%lld", identifier, (long long)next);
+		if (!strmap_get(&m->names, name) && !twir_reserved(name))
+			break;
+	}
+	strmap_set(&m->names, identifier, (void *)(next + 1));
+	strmap_set(&m->names, name, (void *)(intptr_t)1);
+	return arena_strdup(m->arena, name);
+}
