@@ -115,14 +115,22 @@ def fetch_ocr(names):
                 put(path_of(name), data)
 
 
+def exporting_python():
+    """A Python that has torch: this one, else that of the test environment, completed."""
+    if importlib.util.find_spec("torch") and importlib.util.find_spec("torchvision"):
+        return sys.executable
+    say("installing what the exporter needs")
+    venv = sys.prefix if sys.prefix != sys.base_prefix else os.path.join(ROOT, ".venv")
+    subprocess.run([os.path.join(ROOT, "tools", "venv.sh"), "--models"], check=True, stdout=sys.stderr,
+                   env=dict(os.environ, TILEWRIGHT_VENV=venv))
+    return os.path.join(venv, "bin", "python")
+
+
 def export_nets(names):
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("torchvision") is None:
-        say("installing what the exporter needs")
-        environment = dict(os.environ, TILEWRIGHT_VENV=sys.prefix) if sys.prefix != sys.base_prefix else None
-        subprocess.run([os.path.join(ROOT, "tools", "venv.sh"), "--models"], check=True, stdout=sys.stderr, env=environment)
+    python = exporting_python()
     for base in [n for n in NETS if n in names or n + "_dynamic" in names]:
         with tempfile.TemporaryDirectory(dir=folder()) as place:
-            subprocess.run([sys.executable, EXPORTER, place, base, "--dynamic"], check=True, stdout=sys.stderr)
+            subprocess.run([python, EXPORTER, place, base, "--dynamic"], check=True, stdout=sys.stderr)
             done = stamps()
             for name in (base, base + "_dynamic"):
                 os.replace(os.path.join(place, name + ".onnx"), path_of(name))
