@@ -1,0 +1,481 @@
+/* interpret_memory: tensors of a running program: shapes, layouts, mirrored registers, and every access with its checks:
+ * bounds, uninitialised reads, second stores, foreign register elements, races between workers of one barrier phase.
+ * Faults raise TW_ERR_INPUT with the program, the statement and the index. */
+#include <stdio.h>
+
+#include "ir/interpret_int.h"
+
+#define MAX_LOCAL_BYTES ((int64_t)1 << 31) /* of one shared or register tensor: more is a wrong size, not a program */
+
+static void print_statement(struct tw_buf *b, struct tw_arena *a, const struct twir_stmt *s)
+{
+	switch (s->kind) {
+	case TWIR_STORE:
+		buf_printf(b, "%s[", s->u.store.tensor->name);
+		for (int k = 0; k < s->u.store.n; k++)
+			buf_printf(b, "%s%s", k ? ", " : "", twir_print_expr(a, s->u.store.index[k]));
+		buf_printf(b, "] = %s", twir_print_expr(a, s->u.store.value));
+		break;
+	case TWIR_LET:
+		buf_printf(b, "let %s = %s", s->u.let.var->name, twir_print_expr(a, s->u.let.value));
+		break;
+	case TWIR_DECLARE:
+		buf_printf(b, "declaration of %s", s->u.declare.tensor->name);
+		break;
+	case TWIR_FOR:
+		buf_printf(b, "for %s in repeat(%s)", s->u.loop.var->name, twir_print_expr(a, s->u.loop.extent));
+		break;
+	case TWIR_FORMAP:
+		buf_printf(b, "for .. in %s", twir_print_map(a, s->u.formap.map));
+		break;
+	case TWIR_IF:
+	case TWIR_SPECIALISE:
+		buf_printf(b, "if %s", twir_print_expr(a, s->u.branch.cond));
+		break;
+	case TWIR_BARRIER:
+		buf_printf(b, "barrier %s", twir_level_name(s->u.barrier.level));
+		break;
+	}
+}
+
+void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct twir_expr *e, const char *fmt, ...)
+{
+	struct tw_buf b;
+	char why[512];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	buf_init(&b, x->arena);
+	buf_printf(&b, "%s %s: ", x->what, x->name);
+	if (s && s->line)
+		buf_printf(&b, "line %d: ", s->line);
+	if (s)
+		print_statement(&b, x->arena, s);
+	if (e)
+		buf_printf(&b, "%s%s", s ? ": in " : "in ", twir_print_expr(x->arena, e));
+	tw_raise(TW_ERR_INPUT, "%.3000s%s%s", b.at, s || e ? ": " : "", why);
+}
+
+static void fail_at(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, int lane, const char *why)
+{
+	char index[256] = "";
+	size_t used = 0;
+	for (int k = 0; k < a->n && used < sizeof(index) - 32; k++) {
+		const int64_t v = f->s[a->index[k] + (a->gather ? lane : 0)].i + (k == a->n - 1 && !a->gather ? lane : 0);
+		used += (size_t)snprintf(index + used, sizeof(index) - used, "%s%lld", k ? ", " : "", (long long)v);
+	}
+	twiri_fail(x, a->stmt, a->expr, "%s[%s]: %s", f->t[a->tensor]->t->name, index, why);
+}
+
+static int64_t checked_size(struct twiri_machine *x, const struct twir_tensor *t, int64_t size, bool bad)
+{
+	if (bad || size < 0)
+		twiri_fail(x, NULL, NULL, "the size of tensor %s does not fit 64 bits", t->name);
+	return size;
+}
+
+static void add_term(struct twiri_tensor *d, int dim, int64_t div, int64_t mod, int64_t stride)
+{
+	d->terms[d->nterms++] = (struct twiri_term){.dim = dim, .div = div < 1 ? 1 : div, .mod = mod, .stride = stride};
+}
+
+static void describe_rows(struct twiri_machine *x, struct twiri_tensor *d, const struct twiri_layout *layout)
+{
+	bool bad = false;
+	int64_t size = 1, inner[TWIR_MAX_RANK];
+	for (int k = 0; k < d->rank; k++)
+		inner[k] = 1;
+	for (int fct = layout->nfactors - 1; fct >= 0; fct--) {
+		const int64_t *e = layout->extent[fct];
+		for (int k = d->rank - 1; k >= 0; k--) {
+			if (e[k] < 0)
+				twiri_fail(x, NULL, NULL, "the layout of tensor %s has the extent %lld", d->t->name, (long long)e[k]);
+			if (e[k] != 1 || d->shape[k] > inner[k])
+				add_term(d, k, inner[k], fct > 0 ? e[k] : 0, size);
+			size = tw_mul64(size, e[k], &bad);
+		}
+		for (int k = 0; k < d->rank; k++)
+			inner[k] = tw_mul64(inner[k], e[k], &bad);
+	}
+	for (int k = 0; k < d->rank; k++)
+		if (inner[k] < d->shape[k])
+			twiri_fail(x, NULL, NULL, "the layout of tensor %s covers %lld of %lld elements of dimension %d", d->t->name,
+				(long long)inner[k], (long long)d->shape[k], k);
+	d->elements = checked_size(x, d->t, size, bad);
+}
+
+void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t, const int64_t *shape,
+	const struct twiri_layout *layout)
+{
+	bool bad = false;
+	d->t = t;
+	d->type = t->type;
+	d->lanes = t->lanes > 1 ? t->lanes : 1;
+	d->bytes = twir_scalar_bytes(t->type) * d->lanes;
+	d->rank = t->rank;
+	d->nterms = 0;
+	for (int k = 0; k < d->rank; k++) {
+		if (shape[k] < 0)
+			twiri_fail(x, NULL, NULL, "tensor %s has the extent %lld", t->name, (long long)shape[k]);
+		d->shape[k] = shape[k];
+	}
+	const int nterms = d->rank * (layout && layout->nfactors > 1 ? layout->nfactors : 1);
+	if (!d->terms)
+		d->terms = ARENA_ARRAY(x->arena, struct twiri_term, nterms + 1);
+	if (layout && layout->nfactors == 1 && layout->kind[0] == TWIR_LAYOUT_STRIDES) {
+		int64_t last = 1;
+		bool empty = false;
+		for (int k = 0; k < d->rank; k++) {
+			add_term(d, k, 1, 0, layout->extent[0][k]);
+			empty |= shape[k] == 0;
+			if (layout->extent[0][k] < 0)
+				twiri_fail(x, NULL, NULL, "tensor %s has a negative stride", t->name);
+			if (shape[k] > 0)
+				last = tw_add64(last, tw_mul64(shape[k] - 1, layout->extent[0][k], &bad), &bad);
+		}
+		d->elements = empty ? 0 : checked_size(x, t, last, bad);
+	} else if (layout && layout->nfactors) {
+		for (int k = 0; k < layout->nfactors; k++)
+			if (layout->kind[k] == TWIR_LAYOUT_STRIDES)
+				twiri_fail(x, NULL, NULL, "tensor %s: strides beside other factors of a layout", t->name);
+		describe_rows(x, d, layout);
+	} else {
+		int64_t size = 1;
+		for (int k = d->rank - 1; k >= 0; k--) {
+			add_term(d, k, 1, 0, size);
+			size = tw_mul64(size, shape[k], &bad);
+		}
+		for (int k = 0; k < d->rank; k++)
+			if (shape[k] == 0) { /* a zero hides an overflow beside it */
+				size = 0;
+				bad = false;
+			}
+		d->elements = checked_size(x, t, size, bad);
+	}
+	d->plain = true;
+	for (int k = 0; k < d->nterms; k++)
+		d->plain &= d->terms[k].div == 1 && d->terms[k].mod == 0;
+}
+
+static struct twiri_layout layout_of_param(struct twiri_machine *x, const struct twir_tensor *t)
+{
+	int n = 0;
+	for (const struct twir_layout *l = t->layout; l; l = l->inner)
+		n++;
+	enum twir_layout_kind *kind = ARENA_ARRAY(x->arena, enum twir_layout_kind, n);
+	int *rank = ARENA_ARRAY(x->arena, int, n);
+	int64_t(*extent)[TWIR_MAX_RANK] = arena_alloc_array(x->arena, sizeof(*extent), n);
+	int k = 0;
+	for (const struct twir_layout *l = t->layout; l; l = l->inner, k++) {
+		kind[k] = l->kind;
+		rank[k] = l->rank;
+		for (int d = 0; d < l->rank; d++)
+			extent[k][d] = twir_eval_index(l->extent[d], x->binding);
+	}
+	return (struct twiri_layout){.nfactors = n, .kind = kind, .rank = rank, .extent = (const int64_t(*)[TWIR_MAX_RANK])extent};
+}
+
+/* shape == NULL: the tensor's own, under the binding. */
+void twiri_describe_param(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t,
+	const struct twir_data *data, const int64_t *shape, bool out)
+{
+	int64_t own[TWIR_MAX_RANK];
+	for (int k = 0; k < t->rank && !shape; k++)
+		own[k] = twir_eval_index(t->shape[k], x->binding);
+	const struct twiri_layout layout = layout_of_param(x, t);
+	twiri_describe(x, d, t, shape ? shape : own, &layout);
+	if (d->elements > data->elements || (d->elements > 0 && !data->at))
+		twiri_fail(x, NULL, NULL, "tensor %s needs %lld elements, the buffer has %lld", t->name, (long long)d->elements,
+			(long long)data->elements);
+	d->data = data->at;
+	d->readable = !out;
+	d->writable = d->once = out;
+	if (out)
+		d->state = arena_alloc_array(x->arena, 1, d->elements);
+}
+
+static struct twiri_mirror *make_mirror(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_declare *decl,
+	const struct twiri_tensor *d)
+{
+	const struct twiri_site *site = &x->sites.at[decl->site];
+	struct twiri_mirror *m = ARENA_NEW(x->arena, struct twiri_mirror);
+	m->elements = d->elements;
+	memcpy(m->shape, d->shape, sizeof(m->shape));
+	m->workers = twiri_site_workers(site, f->s);
+	if (m->workers > 1 << 16 || m->elements > 1 << 24 || m->workers * m->elements > (int64_t)1 << 28)
+		twiri_fail(x, decl->stmt, NULL, "too large for registers");
+	m->owner = ARENA_ARRAY(x->arena, int32_t, m->elements);
+	m->place = ARENA_ARRAY(x->arena, int32_t, m->elements);
+	m->first = ARENA_ARRAY(x->arena, int32_t, m->workers);
+	for (int64_t e = 0; e < m->elements; e++)
+		m->owner[e] = -1;
+	for (int64_t w = 0; w < m->workers; w++) {
+		m->first[w] = (int32_t)w;
+		int64_t count = 0;
+		for (bool more = twiri_map_start(site, f->s, w); more; more = twiri_map_step(site, f->s), count++) {
+			int64_t e = 0;
+			for (int k = 0; k < d->rank; k++) {
+				const int64_t v = f->s[site->var + k].i;
+				if (v >= d->shape[k])
+					twiri_fail(x, decl->stmt, NULL, "the mapping goes beyond dimension %d of the tensor", k);
+				e = e * d->shape[k] + v;
+			}
+			if (m->owner[e] < 0) {
+				m->owner[e] = (int32_t)w;
+				m->place[e] = (int32_t)count;
+			} else if (count == 0) {
+				m->first[w] = m->owner[e]; /* projected: workers that differ in projected digits alone own the same */
+			}
+		}
+		m->local = count > m->local ? count : m->local;
+	}
+	return m;
+}
+
+void twiri_declare(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_declare *decl)
+{
+	struct twiri_tensor *d = f->t[decl->tensor];
+	const struct twir_tensor *t = x->tensor_of.at[decl->tensor];
+	const bool shared = t->scope == TWIR_SHARED;
+	if (shared && x->gpu && d->serial == x->serial)
+		return; /* another thread of the block came first */
+	int64_t shape[TWIR_MAX_RANK], extent[8][TWIR_MAX_RANK];
+	enum twir_layout_kind kind[8];
+	int rank[8];
+	for (int k = 0; k < t->rank; k++)
+		shape[k] = f->s[decl->shape[k]].i;
+	for (int n = 0; n < decl->nfactors; n++) {
+		kind[n] = decl->factors[n].kind;
+		rank[n] = decl->factors[n].rank;
+		for (int k = 0; k < rank[n]; k++)
+			extent[n][k] = f->s[decl->factors[n].extent[k]].i;
+	}
+	const struct twiri_layout layout = {decl->nfactors, kind, rank, (const int64_t(*)[TWIR_MAX_RANK])extent};
+	twiri_describe(x, d, t, shape, &layout);
+	d->serial = x->serial;
+	d->readable = d->writable = true;
+	int64_t cells = d->elements;
+	if (decl->site >= 0) {
+		struct twiri_declare *own = &x->declares.at[decl - x->declares.at];
+		if (!own->mirror || memcmp(own->mirror->shape, d->shape, sizeof(shape[0]) * (size_t)t->rank) != 0)
+			own->mirror = make_mirror(x, f, decl, d);
+		d->mirror = own->mirror;
+		cells = d->mirror->local * (x->gpu ? 1 : d->mirror->workers);
+	}
+	if (cells > MAX_LOCAL_BYTES / d->bytes)
+		twiri_fail(x, decl->stmt, NULL, "%lld elements are too many for a local tensor", (long long)cells);
+	const bool track = shared || (!x->gpu && !d->mirror);
+	if (!d->state || cells > d->capacity) {
+		d->capacity = cells;
+		d->data = arena_alloc_array(x->arena, (size_t)d->bytes, cells);
+		d->state = arena_alloc_array(x->arena, 1, cells);
+		d->track = track ? ARENA_ARRAY(x->arena, struct twiri_track, cells) : NULL;
+	} else {
+		memset(d->state, 0, (size_t)cells);
+		if (track)
+			memset(d->track, 0, sizeof(*d->track) * (size_t)cells);
+	}
+}
+
+/* The storage element of lane l, checked. */
+static int64_t offset_of(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, const struct twiri_tensor *t,
+	int l)
+{
+	int64_t at = 0;
+	if (a->gather || (a->n == 1 && t->rank != 1)) {
+		at = f->s[a->index[0] + (a->gather ? l : 0)].i + (a->gather ? 0 : l);
+		if ((uint64_t)at >= (uint64_t)t->elements)
+			fail_at(x, f, a, l, "out of bounds");
+		return at;
+	}
+	int64_t v[TWIR_MAX_RANK];
+	for (int k = 0; k < a->n; k++) {
+		v[k] = f->s[a->index[k]].i + (k == a->n - 1 ? l : 0);
+		if ((uint64_t)v[k] >= (uint64_t)t->shape[k])
+			fail_at(x, f, a, l, "out of bounds");
+	}
+	if (t->mirror) {
+		for (int k = 0; k < a->n; k++)
+			at = at * t->shape[k] + v[k];
+		const struct twiri_mirror *m = t->mirror;
+		if (a->worker < 0)
+			fail_at(x, f, a, l, "a mirrored register is touched outside of its workers");
+		const int64_t w = f->s[a->worker].i;
+		if (w >= m->workers || m->owner[at] != m->first[w])
+			fail_at(x, f, a, l, "the register element belongs to another worker");
+		return m->place[at] + (x->gpu ? 0 : w * m->local);
+	}
+	if (t->plain)
+		for (int k = 0; k < t->nterms; k++)
+			at += v[t->terms[k].dim] * t->terms[k].stride;
+	else
+		for (int k = 0; k < t->nterms; k++) {
+			const struct twiri_term *e = &t->terms[k];
+			const int64_t q = v[e->dim] / e->div;
+			at += (e->mod ? q % e->mod : q) * e->stride;
+		}
+	if ((uint64_t)at >= (uint64_t)t->elements)
+		fail_at(x, f, a, l, "out of bounds of the layout");
+	return at;
+}
+
+static bool together(const struct twiri_machine *x, const struct twiri_frame *f, uint32_t phase, uint16_t who, uint16_t warp_phase)
+{
+	if (phase != x->phase || who == f->who)
+		return false;
+	const int64_t lanes = x->extent[TWIR_LANE];
+	return !x->gpu || who / lanes != f->warp || warp_phase == f->warp_phase;
+}
+
+static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, struct twiri_tensor *t,
+	int64_t cell, int lane)
+{
+	if (t->state && !t->state[cell])
+		fail_at(x, f, a, lane, "read before it was written");
+	if (t->overwritten && t->overwritten[cell])
+		fail_at(x, f, a, lane, "read after its buffer was overwritten");
+	if (!t->track)
+		return;
+	struct twiri_track *k = &t->track[cell];
+	if (together(x, f, k->write_phase, k->writer, k->write_warp_phase))
+		fail_at(x, f, a, lane, "race: written by another worker with no barrier between");
+	k->many_readers = k->read_phase == x->phase && (k->many_readers || k->reader != f->who);
+	k->read_phase = x->phase;
+	k->reader = f->who;
+	k->read_warp_phase = f->warp_phase;
+}
+
+static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, struct twiri_tensor *t,
+	int64_t cell, int lane)
+{
+	if (t->once && t->state[cell])
+		fail_at(x, f, a, lane, "stored a second time");
+	t->state[cell] = 1;
+	if (!t->track)
+		return;
+	struct twiri_track *k = &t->track[cell];
+	if (together(x, f, k->write_phase, k->writer, k->write_warp_phase))
+		fail_at(x, f, a, lane, "race: written by two workers with no barrier between");
+	/* Of several readers only the last is known; a barrier of the warp may stand between this worker and the others. */
+	if (together(x, f, k->read_phase, k->reader, k->read_warp_phase) ||
+	    (k->many_readers && k->read_phase == x->phase && f->warp_phase == 0))
+		fail_at(x, f, a, lane, "race: read by another worker with no barrier between");
+	k->write_phase = x->phase;
+	k->writer = f->who;
+	k->write_warp_phase = f->warp_phase;
+}
+
+static bool masked_off(const struct twiri_frame *f, const struct twiri_access *a, int l)
+{
+	return a->mask >= 0 && !f->s[a->mask + l * a->mask_step].i;
+}
+
+/* Wide accesses stand for consecutive elements of memory. */
+static void check_consecutive(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, int64_t cell, int l,
+	int64_t *base)
+{
+	if (*base == INT64_MIN)
+		*base = cell - l;
+	else if (*base != cell - l)
+		fail_at(x, f, a, l, "the elements of a wide access are not consecutive in memory");
+}
+
+static inline union twiri_slot read_fast(enum twir_scalar type, const char *at)
+{
+	if (type == TWIR_F32) {
+		union twiri_slot r;
+		memcpy(&r.s, at, sizeof(r.s));
+		return r;
+	}
+	return twiri_read(type, at);
+}
+
+void twiri_load(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, union twiri_slot *d)
+{
+	struct twiri_tensor *t = f->t[a->tensor];
+	if (a->lanes == 1 || a->whole) {
+		if (masked_off(f, a, 0)) {
+			for (int l = 0; l < a->lanes; l++)
+				d[l] = f->s[a->other + l * a->other_step];
+			return;
+		}
+		const int64_t cell = offset_of(x, f, a, t, 0);
+		touch_read(x, f, a, t, cell, 0);
+		const int size = t->bytes / t->lanes;
+		for (int l = 0; l < a->lanes; l++)
+			d[l] = read_fast(t->type, t->data + cell * t->bytes + (int64_t)l * size);
+		return;
+	}
+	int64_t base = INT64_MIN;
+	for (int l = 0; l < a->lanes; l++) {
+		if (masked_off(f, a, l)) {
+			d[l] = f->s[a->other + l * a->other_step];
+			continue;
+		}
+		const int64_t cell = offset_of(x, f, a, t, l);
+		if (!a->gather)
+			check_consecutive(x, f, a, cell, l, &base);
+		touch_read(x, f, a, t, cell, l);
+		d[l] = read_fast(t->type, t->data + cell * t->bytes);
+	}
+}
+
+void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, const union twiri_slot *v)
+{
+	struct twiri_tensor *t = f->t[a->tensor];
+	if (a->lanes == 1 || a->whole) {
+		if (masked_off(f, a, 0))
+			return;
+		const int64_t cell = offset_of(x, f, a, t, 0);
+		touch_write(x, f, a, t, cell, 0);
+		const int size = t->bytes / t->lanes;
+		for (int l = 0; l < a->lanes; l++)
+			twiri_write(t->type, t->data + cell * t->bytes + (int64_t)l * size, v[l * a->other_step]);
+		return;
+	}
+	int64_t base = INT64_MIN;
+	for (int l = 0; l < a->lanes; l++) {
+		if (masked_off(f, a, l))
+			continue;
+		const int64_t cell = offset_of(x, f, a, t, l);
+		if (!a->gather)
+			check_consecutive(x, f, a, cell, l, &base);
+		touch_write(x, f, a, t, cell, l);
+		twiri_write(t->type, t->data + cell * t->bytes, v[l * a->other_step]);
+	}
+}
+
+/* Halves are combined until one element is left. */
+void twiri_reduce(enum twir_kind op, enum twir_scalar type, union twiri_slot *v, int n)
+{
+	const struct twiri_ins in = {.op = (uint16_t)(op * TWIRI_CLASSES + twiri_class_of(type)), .lanes = 1, .type = (uint8_t)type};
+	for (int half = n / 2; half > 0; half /= 2)
+		for (int l = 0; l < half; l++)
+			twiri_arith(&in, &v[l], &v[l], &v[l + half], NULL);
+}
+
+void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, enum twir_kind op,
+	union twiri_slot *d)
+{
+	struct twiri_tensor *t = f->t[a->tensor];
+	union twiri_slot v[1024];
+	const int64_t n = t->elements;
+	if (x->gpu)
+		twiri_fail(x, a->stmt, a->expr, "reduce of a register tensor of GPU threads is not defined");
+	if (n < 1 || n > TW_COUNT(v) || (n & (n - 1)))
+		twiri_fail(x, a->stmt, a->expr, "reduce needs a power of two of elements, not %lld", (long long)n);
+	for (int64_t l = 0; l < n; l++) {
+		int64_t cell = l;
+		if (t->mirror) {
+			if (t->mirror->workers != n || t->mirror->owner[l] != l)
+				twiri_fail(x, a->stmt, a->expr, "reduce needs a register tensor with one element a lane");
+			cell = l * t->mirror->local + t->mirror->place[l];
+		}
+		if (!t->state[cell])
+			twiri_fail(x, a->stmt, a->expr, "%s[%lld]: read before it was written", t->t->name, (long long)l);
+		v[l] = twiri_read(t->type, t->data + cell * t->bytes);
+	}
+	twiri_reduce(op, t->type, v, (int)n);
+	*d = v[0];
+}
