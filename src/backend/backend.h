@@ -5,7 +5,7 @@
 #include "ir/ir.h"
 #include "target/target.h"
 
-struct tw_code { /* position-independent shared object in memory, and the C it came from */
+struct tw_object { /* position-independent shared object in memory, and the C it came from */
 	void *object;
 	size_t object_bytes;
 	const char *source; /* all files, for dumps and the standalone export */
@@ -26,6 +26,6 @@ enum tw_code tw_toolchain_find(struct tw_toolchain *tc, struct tw_error *e);
 /* Compiles lowered programs (batched into few files, `jobs` compilers at once, progress(arg, done, all) after each file; returning true cancels) to one shared
    object, bytes returned in the arena. Temporary files live in a private folder and are removed. Same input, same object, bit for bit. */
 enum tw_code cpu_compile(struct tw_arena *a, struct twir_module *m, int n, struct twir_program *const *lowered, const struct tw_target *t,
-	const struct tw_toolchain *tc, int jobs, bool (*progress)(void *arg, int done, int all), void *arg, struct tw_code *out, struct tw_error *e);
+	const struct tw_toolchain *tc, int jobs, bool (*progress)(void *arg, int done, int all), void *arg, struct tw_object *out, struct tw_error *e);
 
 #endif

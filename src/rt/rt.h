@@ -28,7 +28,7 @@ struct twrt_io { /* an input or output */
 	enum twrt_type type;
 	int rank;
 	struct twrt_expr dims[TWRT_MAX_RANK];
-	int buffer;
+	int buffer; /* -1: an input that nothing reads */
 };
 
 enum twrt_buffer_kind {
@@ -98,6 +98,9 @@ struct twrt_code { const void *object; int64_t bytes; int isa; /* enum tw_isa */
 enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, void **image /* malloc */, int64_t *bytes, struct tw_error *e);
 enum tw_code twrt_image_save(const char *path, const void *image, int64_t bytes, struct tw_error *e); /* atomic: temporary file, fsync, rename */
 
+/* Infix text of a size expression, for people: "2 * height", cut short at size bytes. */
+void twrt_expr_text(const struct twrt_expr *x, const char *const *symbols, char *text, size_t size);
+
 /* MODEL: a loaded image; immutable, shared by any number of threads. */
 struct twrt_model;
 enum twrt_own { TWRT_BORROW, TWRT_FREE, TWRT_UNMAP };
@@ -106,6 +109,8 @@ enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own
 enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, struct tw_error *e); /* mmap */
 void twrt_model_close(struct twrt_model *m);
 const struct twrt_plan *twrt_model_plan(const struct twrt_model *m);
+/* Its bytes, to save or cache them, and the instruction set (enum tw_isa) chosen of those it holds. */
+const void *twrt_model_image(const struct twrt_model *m, int64_t *bytes, int *isa);
 /* Runs the set-up steps of a plan under construction; folded buffers become constants (malloc'ed, listed in *owned to free later). */
 enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, void ***owned, int *nowned, struct tw_error *e);
 
@@ -113,6 +118,7 @@ enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int th
 struct twrt_pool;
 struct twrt_pool *twrt_pool_get(int threads); /* 0: as many as affinity and cgroup quota allow; the process's shared pool, reference-counted */
 void twrt_pool_put(struct twrt_pool *p);
+int twrt_cpus(void); /* what 0 means: physical cores within affinity mask and cgroup quota; at least 1 */
 int twrt_pool_threads(const struct twrt_pool *p);
 void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int64_t item, int thread), void *arg); /* returns when all are done; safe from several threads */
 
@@ -126,6 +132,9 @@ enum tw_code twrt_set_output(struct twrt_context *c, int i, void *data, int64_t 
 /* Binds symbols, plans memory (cached by sizes: no allocation in a run whose sizes were seen), runs the steps. cancel(arg) is asked between steps. */
 enum tw_code twrt_run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e);
 enum tw_code twrt_output(struct twrt_context *c, int i, enum twrt_type *type, int *rank, int64_t *dims, const void **data, struct tw_error *e);
+/* An output's sizes for the inputs set, before a run: what a caller's buffer must hold. */
+enum tw_code twrt_infer_output(struct twrt_context *c, int i, int *rank, int64_t *dims, struct tw_error *e);
+int twrt_context_threads(const struct twrt_context *c);
 int64_t twrt_context_arena_bytes(const struct twrt_context *c);
 struct twrt_profile { double ms; int64_t runs; };
 void twrt_context_profile(struct twrt_context *c, bool on);
@@ -139,10 +148,11 @@ enum tw_code twrt_cache_put(const char *key, const void *image, int64_t bytes, s
 int64_t twrt_cache_bytes(int *entries);
 enum tw_code twrt_cache_clear(struct tw_error *e);
 
-/* HOST (host/*.c): operators without a compute definition, by name. One file a family; the list is collected at build time. */
+/* HOST (folder host): operators without a compute definition, by name. One file a family; the list is collected at build time. */
 struct twrt_host_tensor { enum twrt_type type; int rank; int64_t dims[TWRT_MAX_RANK]; void *data; bool present; };
 typedef enum tw_code twrt_host_fn(const struct twrt_host_tensor *in, int nin, struct twrt_host_tensor *out, int nout, const void *attrs, int64_t attrs_bytes, struct tw_error *e);
 struct twrt_host { const char *name; twrt_host_fn *run; };
+/* host/NAME.c defines `const struct twrt_host twrt_host_NAME[] = {{"Operator", function}, .., {0}}`. */
 const struct twrt_host *twrt_host_find(const char *name);
 
 #endif

@@ -1,0 +1,192 @@
+/* The whole pipeline on one screen: tw_compile names the steps in the order in which data flows. It always ends in a bundle image. */
+#include "compile/compile_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void twc_progress(struct twc *c, const char *stage, int done, int all)
+{
+	const struct tw_compile_options *o = c->o;
+	if ((o->progress && o->progress(o->progress_arg, stage, done, all)) || (o->cancel && o->cancel(o->cancel_arg)))
+		tw_raise(TW_ERR_CANCELLED, "cancelled while %s", stage);
+}
+
+void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	if (!c->o->log)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	c->o->log(c->o->log_arg, level, text);
+}
+
+void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder)
+{
+	const struct tw_compile_options *o = c->o;
+	const struct tw_onnx_source source = {.bytes = model, .size = (size_t)bytes, .name = "model", .folder = folder,
+					      .files = &c->files, .nfixed = o->nfixed, .fixed_names = o->fixed_names,
+					      .fixed_values = o->fixed_values};
+	c->m = twir_module_new(c->arena);
+	c->g = tw_onnx_import(c->arena, c->m, &source);
+	tw_infer(c->g);
+}
+
+static void optimise(struct twc *c)
+{
+	opt_fold_constants(c->g);
+	opt_fold_batchnorm(c->g);
+	opt_remove_dead(c->g);
+}
+
+struct dumper {
+	struct twc *c;
+	int number, pass;
+};
+
+static void dump_pass(void *arg, const char *name, const struct twir_program *p)
+{
+	struct dumper *d = arg;
+	char stage[64];
+	snprintf(stage, sizeof(stage), "%02d.%s", d->pass++, name);
+	twc_dump(d->c, d->number, p, stage);
+}
+
+static void schedule_and_lower(struct twc *c)
+{
+	for (int i = 0; i < c->groups.list.n; i++) {
+		struct tw_group *g = c->groups.list.at[i];
+		twc_progress(c, "scheduling", i, c->groups.list.n);
+		if (!g->task.anchor)
+			continue;
+		tw_schedule(&g->task, &c->target, &g->launch);
+		for (int k = 0; k < g->launch.kernels.n; k++) {
+			struct dumper d = {c, c->programs.n, 0};
+			struct twir_program *p = g->launch.kernels.at[k].program;
+			tw_lower(c->m, p, &c->target, c->o->dump_dir ? dump_pass : NULL, &d);
+			vec_push(c->arena, &c->programs, p);
+		}
+	}
+}
+
+static bool compiler_progress(void *arg, int done, int all)
+{
+	const struct twc *c = arg;
+	const struct tw_compile_options *o = c->o;
+	return (o->progress && o->progress(o->progress_arg, "compiling kernels", done, all)) ||
+	       (o->cancel && o->cancel(o->cancel_arg));
+}
+
+static int jobs_of(const struct twc *c)
+{
+	return c->o->jobs > 0 ? c->o->jobs : c->target.cores > 0 ? c->target.cores : 1;
+}
+
+static void generate_code(struct twc *c)
+{
+	struct tw_error e;
+	if (tw_toolchain_find(&c->toolchain, &e) != TW_ERR_OK ||
+	    cpu_compile(c->arena, c->m, c->programs.n, c->programs.at, &c->target, &c->toolchain, jobs_of(c), compiler_progress, c,
+			&c->code, &e) != TW_ERR_OK)
+		tw_raise_error(&e);
+}
+
+/* Constants that only the set-up needed stay out of the image. */
+static void drop_unused_constants(struct twc *c)
+{
+	struct twrt_plan *p = &c->plan;
+	bool *used = ARENA_ARRAY(c->arena, bool, p->nbuffers);
+	struct twrt_buffer *buffers = arena_copy(c->arena, p->buffers, sizeof(*buffers) * (size_t)p->nbuffers);
+	for (int i = p->nsetup; i < p->nsteps; i++)
+		for (int k = 0; k < p->steps[i].nbuffers; k++)
+			if (p->steps[i].buffers[k] >= 0)
+				used[p->steps[i].buffers[k]] = true;
+	for (int i = 0; i < p->nbuffers; i++)
+		if (!used[i] && buffers[i].kind == TWRT_CONST) {
+			buffers[i].data = NULL;
+			buffers[i].const_bytes = 0;
+			buffers[i].bytes = (struct twrt_expr){0};
+		}
+	p->buffers = buffers;
+}
+
+struct job {
+	struct twc *c;
+	const void *model;
+	int64_t bytes;
+	const char *folder;
+	void **image;
+	int64_t *image_bytes;
+	void **owned; /* constants that baking made */
+	int nowned;
+};
+
+static void finish(struct job *j)
+{
+	struct twc *c = j->c;
+	struct tw_error e;
+	const struct twrt_code code = {c->code.object, (int64_t)c->code.object_bytes, (int)c->target.isa};
+	twc_progress(c, "computing constants", 0, 1);
+	if (twrt_bake(&c->plan, &code, jobs_of(c), &j->owned, &j->nowned, &e) != TW_ERR_OK)
+		tw_raise_error(&e);
+	drop_unused_constants(c);
+	twc_progress(c, "writing the image", 0, 1);
+	if (twrt_image_write(&c->plan, 1, &code, j->image, j->image_bytes, &e) != TW_ERR_OK)
+		tw_raise_error(&e);
+}
+
+static void pipeline(void *arg)
+{
+	struct job *j = arg;
+	struct twc *c = j->c;
+	tw_target_host(&c->target);
+	if (c->o->isa) {
+		enum tw_isa isa;
+		if (!tw_isa_parse(c->o->isa, &isa))
+			tw_raise(TW_ERR_USAGE, "there is no instruction set '%s': choose scalar, generic, neon, avx2 or avx512", c->o->isa);
+		tw_target_with_isa(&c->target, isa);
+	}
+	twc_progress(c, "reading the model", 0, 1);
+	twc_graph(c, j->model, j->bytes, j->folder);    /* ONNX bytes -> graph */
+	optimise(c);                                    /* graph -> graph */
+	opt_lower(c->g, &c->definitions);               /* graph -> compute definitions */
+	opt_group(&c->definitions, &c->groups);         /* definitions -> tasks */
+	schedule_and_lower(c);                          /* tasks -> programs -> lowered programs */
+	generate_code(c);                               /* programs -> C -> shared object */
+	twc_plan(c);                                    /* launches -> plan */
+	finish(j);                                      /* constants computed; plan + code + weights -> image */
+}
+
+enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, void **image,
+			int64_t *image_bytes, struct tw_error *e)
+{
+	const struct tw_compile_options none = {0};
+	struct twc c = {.o = o ? o : &none, .started = now()};
+	struct job j = {.c = &c, .model = model, .bytes = bytes, .folder = folder, .image = image, .image_bytes = image_bytes};
+	*image = NULL;
+	*image_bytes = 0;
+	c.arena = arena_new();
+	if (!c.arena) {
+		tw_error_set(e, TW_ERR_MEMORY, "out of memory");
+		return TW_ERR_MEMORY;
+	}
+	const bool good = tw_try(e, pipeline, &j);
+	if (good)
+		twc_log(&c, TW_LOG_INFO, "compiled %d kernels in %.2f s", c.programs.n, now() - c.started);
+	for (int i = 0; i < j.nowned; i++)
+		free(j.owned[i]);
+	free(j.owned);
+	tw_onnx_close(&c.files);
+	arena_free(c.arena);
+	return good ? TW_ERR_OK : e->code;
+}

@@ -1,0 +1,43 @@
+/* Inside compile: what the steps of the pipeline hand on. */
+#ifndef TW_COMPILE_INT_H
+#define TW_COMPILE_INT_H
+
+#include "backend/backend.h"
+#include "cgen/cgen.h"
+#include "compile/compile.h"
+#include "onnx/onnx.h"
+#include "opt/opt.h"
+#include "pass/pass.h"
+#include "rt/rt.h"
+
+struct twc {
+	struct tw_arena *arena;
+	struct twir_module *m;
+	struct tw_graph *g;
+	const struct tw_compile_options *o;
+	struct tw_onnx_files files;
+	struct tw_target target;
+	struct tw_toolchain toolchain;
+	struct tw_definitions definitions;
+	struct tw_groups groups;
+	VEC(struct twir_program *) programs; /* one for each kernel of each group's launch, in order */
+	struct tw_object code;
+	struct twrt_plan plan;
+	double started; /* seconds */
+};
+
+/* Raises TW_ERR_CANCELLED when the caller asks to stop. */
+void twc_progress(struct twc *c, const char *stage, int done, int all);
+void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...) TW_PRINTF(3, 4);
+
+/* graph.c: import, infer, optimise */
+void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder);
+/* dump.c: writes NAME.PASS.tw files */
+void twc_dump(struct twc *c, int number, const struct twir_program *p, const char *stage);
+/* size_expr.c */
+struct twrt_expr twc_size(struct tw_arena *a, const struct twir_module *m, const struct twir_expr *e);
+/* plan.c */
+void twc_plan(struct twc *c);
+enum twrt_type twc_type(enum twir_scalar s);
+
+#endif

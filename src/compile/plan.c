@@ -1,0 +1,266 @@
+/* The plan: groups and their launches become steps, tensors become buffers. Set-up steps, which depend on constants only, come first. */
+#include "compile/compile_int.h"
+
+struct planner {
+	struct twc *c;
+	struct tw_arena *a;
+	VEC(struct twrt_buffer) buffers;
+	VEC(struct twrt_step) steps;
+	struct tw_map of_tensor; /* twir_tensor -> buffer + 1 */
+	int kernel;              /* next program */
+};
+
+enum twrt_type twc_type(enum twir_scalar s)
+{
+	static const enum twrt_type types[TWIR_SCALARS] = {
+		[TWIR_I1] = TWRT_BOOL, [TWIR_I8] = TWRT_I8,   [TWIR_I16] = TWRT_I16, [TWIR_I32] = TWRT_I32,
+		[TWIR_I64] = TWRT_I64, [TWIR_U8] = TWRT_U8,   [TWIR_U16] = TWRT_U16, [TWIR_U32] = TWRT_U32,
+		[TWIR_U64] = TWRT_U64, [TWIR_F16] = TWRT_F16, [TWIR_BF16] = TWRT_BF16, [TWIR_F32] = TWRT_F32,
+		[TWIR_F64] = TWRT_F64};
+	TW_CHECK(types[s] != 0, "type %s has no counterpart in the runtime", twir_scalar_name(s));
+	return types[s];
+}
+
+static struct twrt_expr size(struct planner *p, const struct twir_expr *e)
+{
+	return twc_size(p->a, p->c->m, e);
+}
+
+static const struct twir_expr *bytes_of(struct planner *p, const struct twir_tensor *t)
+{
+	struct twir_module *m = p->c->m;
+	return twir_mul(m, twir_tensor_elements(m, t), twir_index(m, twir_scalar_bytes(t->type)));
+}
+
+static int new_buffer(struct planner *p, enum twrt_buffer_kind kind, const struct twir_tensor *t)
+{
+	struct twrt_buffer b = {.kind = kind, .bytes = size(p, bytes_of(p, t)), .of = -1};
+	vec_push(p->a, &p->buffers, b);
+	return p->buffers.n - 1;
+}
+
+static int known(const struct planner *p, const struct twir_tensor *t)
+{
+	return (int)(uintptr_t)map_get_ptr(&p->of_tensor, t) - 1;
+}
+
+static void set_buffer(struct planner *p, const struct twir_tensor *t, int buffer)
+{
+	map_set_ptr(&p->of_tensor, t, (void *)(uintptr_t)(buffer + 1));
+}
+
+/* The buffer of a compute tensor; constants and temporaries are made when they are first met. */
+static int buffer_of(struct planner *p, struct twir_tensor *t, bool setup)
+{
+	int b = known(p, t);
+	if (b >= 0)
+		return b;
+	const uintptr_t id = (uintptr_t)map_get_ptr(&p->c->definitions.tensor, t);
+	const struct tw_tensor *gt = id ? &p->c->g->tensors.at[id - 1] : NULL;
+	b = new_buffer(p, gt && gt->data ? TWRT_CONST : setup ? TWRT_FOLDED : TWRT_TEMP, t);
+	if (gt && gt->data) {
+		p->buffers.at[b].data = gt->data;
+		p->buffers.at[b].const_bytes = gt->bytes;
+	}
+	set_buffer(p, t, b);
+	return b;
+}
+
+static void add_kernel(struct planner *p, const struct tw_group *g, const struct tw_kernel *k)
+{
+	const struct twir_program *program = p->c->programs.at[p->kernel];
+	int *buffers = ARENA_ARRAY(p->a, int, k->nargs);
+	struct twrt_expr *symbols = ARENA_ARRAY(p->a, struct twrt_expr, program->nsymbols);
+	for (int i = 0; i < k->nargs; i++)
+		buffers[i] = buffer_of(p, k->args[i], g->setup);
+	for (int i = 0; i < program->nsymbols; i++)
+		symbols[i] = size(p, twir_var(p->c->m, program->symbols[i]));
+	struct twrt_step s = {.kind = TWRT_KERNEL,
+			      .kernel = p->kernel,
+			      .cores = size(p, program->extents[0]),
+			      .nbuffers = k->nargs,
+			      .buffers = buffers,
+			      .nout = k->nout,
+			      .inplace = k->inplace,
+			      .nsymbols = program->nsymbols,
+			      .symbols = symbols,
+			      .label = g->label,
+			      .program = program->name};
+	const struct twir_expr *scratch = cgen_scratch(p->c->m, program);
+	s.scratch = size(p, scratch);
+	vec_push(p->a, &p->steps, s);
+	p->kernel++;
+}
+
+static void describe_io(struct planner *p, tw_id t, int buffer, const char *name, struct twrt_io *io)
+{
+	const struct tw_tensor *x = &p->c->g->tensors.at[t];
+	*io = (struct twrt_io){.name = name, .type = twc_type(x->type), .rank = x->rank, .buffer = buffer};
+	for (int d = 0; d < x->rank; d++)
+		io->dims[d] = size(p, x->shape[d]);
+}
+
+static void add_host(struct planner *p, const struct tw_group *g)
+{
+	const struct tw_node *n = &p->c->g->nodes.at[g->node];
+	int *buffers = ARENA_ARRAY(p->a, int, n->nin + n->nout);
+	struct twrt_io *io = ARENA_ARRAY(p->a, struct twrt_io, n->nin + n->nout);
+	int *inplace = ARENA_ARRAY(p->a, int, n->nout);
+	for (int i = 0; i < n->nin + n->nout; i++) {
+		const tw_id t = i < n->nin ? n->in[i] : n->out[i - n->nin];
+		buffers[i] = t == TW_NONE ? -1 : buffer_of(p, tw_graph_ir(p->c->g, t), false);
+		if (t != TW_NONE)
+			describe_io(p, t, buffers[i], p->c->g->tensors.at[t].name, &io[i]);
+	}
+	for (int i = 0; i < n->nout; i++)
+		inplace[i] = -1;
+	/* attributes: "name=value" lines, integers and floats as text, lists with spaces */
+	struct tw_buf attrs;
+	buf_init(&attrs, p->a);
+	for (int i = 0; i < n->nattrs; i++) {
+		const struct tw_attr *at = &n->attrs[i];
+		buf_printf(&attrs, "%s=", at->name);
+		if (at->kind == TW_ATTR_INT)
+			buf_printf(&attrs, "%lld", (long long)at->i);
+		else if (at->kind == TW_ATTR_FLOAT)
+			buf_printf(&attrs, "%.9g", (double)at->f);
+		else if (at->kind == TW_ATTR_STRING)
+			buf_puts(&attrs, at->s);
+		else if (at->kind == TW_ATTR_INTS)
+			for (int k = 0; k < at->n; k++)
+				buf_printf(&attrs, "%s%lld", k ? " " : "", (long long)at->ints[k]);
+		buf_putc(&attrs, '\n');
+	}
+	struct twrt_step s = {.kind = TWRT_HOST,
+			      .kernel = -1,
+			      .nbuffers = n->nin + n->nout,
+			      .buffers = buffers,
+			      .nout = n->nout,
+			      .inplace = inplace,
+			      .host = n->op->name,
+			      .host_attrs = attrs.at,
+			      .host_attrs_bytes = (int64_t)attrs.n,
+			      .host_io = io,
+			      .label = g->label,
+			      .program = n->op->name};
+	vec_push(p->a, &p->steps, s);
+}
+
+/* An output that no step makes (an input, a constant, the same tensor twice) is copied. */
+static void add_copy(struct planner *p, int from, int to)
+{
+	int *buffers = ARENA_ARRAY(p->a, int, 2), *inplace = ARENA_ARRAY(p->a, int, 1);
+	buffers[0] = from;
+	buffers[1] = to;
+	inplace[0] = -1;
+	struct twrt_step s = {.kind = TWRT_COPY, .kernel = -1, .nbuffers = 2, .buffers = buffers, .nout = 1,
+			      .inplace = inplace, .label = "copy", .program = "copy"};
+	vec_push(p->a, &p->steps, s);
+}
+
+static void add_steps(struct planner *p, bool setup)
+{
+	p->kernel = 0;
+	for (int i = 0; i < p->c->groups.list.n; i++) {
+		const struct tw_group *g = p->c->groups.list.at[i];
+		if (g->setup != setup) {
+			p->kernel += g->launch.kernels.n;
+			continue;
+		}
+		if (!g->task.anchor)
+			add_host(p, g);
+		for (int k = 0; k < g->launch.kernels.n; k++)
+			add_kernel(p, g, &g->launch.kernels.at[k]);
+	}
+}
+
+static void add_meta(struct planner *p, struct twrt_plan *plan)
+{
+	struct twc *c = p->c;
+	VEC(const char *) keys = {0}, values = {0};
+	int nodes = 0, hosts = 0;
+	for (int i = 0; i < c->g->nodes.n; i++)
+		nodes++;
+	for (int i = 0; i < p->steps.n; i++)
+		hosts += p->steps.at[i].kind == TWRT_HOST;
+#define META(key, ...) (vec_push(p->a, &keys, (key)), vec_push(p->a, &values, arena_printf(p->a, __VA_ARGS__)))
+	META("nodes", "%d", nodes);
+	META("kernels", "%d", p->steps.n - plan->nsetup - hosts);
+	META("distinct kernels", "%d", c->programs.n);
+	META("host operators", "%d", hosts);
+	META("target", "%s", tw_isa_name(c->target.isa));
+	META("model", "%s", c->g->name ? c->g->name : "");
+	META("producer", "%s", c->g->producer ? c->g->producer : "");
+	for (int i = 0; i < c->g->nmeta; i++)
+		META(arena_printf(p->a, "meta:%s", c->g->meta_keys[i]), "%s", c->g->meta_values[i]);
+#undef META
+	plan->nmeta = keys.n;
+	plan->meta_keys = keys.at;
+	plan->meta_values = values.at;
+}
+
+/* Where the value of each symbol comes from: the first input dimension that is just this symbol. */
+static void add_symbols(struct planner *p, struct twrt_plan *plan)
+{
+	struct twc *c = p->c;
+	const int n = c->m->symbols.n;
+	const char **names = ARENA_ARRAY(p->a, const char *, n);
+	struct twrt_source *sources = ARENA_ARRAY(p->a, struct twrt_source, n);
+	for (int s = 0; s < n; s++) {
+		names[s] = c->m->symbols.at[s]->name;
+		sources[s] = (struct twrt_source){-1, -1};
+		for (int i = 0; i < c->g->inputs.n && sources[s].input < 0; i++) {
+			const struct tw_tensor *t = &c->g->tensors.at[c->g->inputs.at[i]];
+			for (int d = 0; d < t->rank && sources[s].input < 0; d++)
+				if (t->shape[d]->kind == TWIR_Var && t->shape[d]->u.var == c->m->symbols.at[s])
+					sources[s] = (struct twrt_source){i, d};
+		}
+	}
+	plan->nsymbols = n;
+	plan->symbols = names;
+	plan->sources = sources;
+}
+
+void twc_plan(struct twc *c)
+{
+	struct planner p = {.c = c, .a = c->arena};
+	struct tw_graph *g = c->g;
+	struct twrt_plan *plan = &c->plan;
+	map_init(&p.of_tensor, p.a);
+	struct twrt_io *inputs = ARENA_ARRAY(p.a, struct twrt_io, g->inputs.n);
+	struct twrt_io *outputs = ARENA_ARRAY(p.a, struct twrt_io, g->outputs.n);
+	for (int i = 0; i < g->inputs.n; i++) {
+		struct twir_tensor *t = tw_graph_ir(g, g->inputs.at[i]);
+		const int b = new_buffer(&p, TWRT_INPUT, t);
+		set_buffer(&p, t, b);
+		describe_io(&p, g->inputs.at[i], b, g->tensors.at[g->inputs.at[i]].name, &inputs[i]);
+	}
+	add_steps(&p, true);
+	plan->nsetup = p.steps.n;
+	const int first_output = p.buffers.n;
+	for (int i = 0; i < g->outputs.n; i++) {
+		struct twir_tensor *t = tw_graph_ir(g, g->outputs.at[i]);
+		const int b = new_buffer(&p, TWRT_OUTPUT, t);
+		if (known(&p, t) < 0 && !g->tensors.at[g->outputs.at[i]].data)
+			set_buffer(&p, t, b);
+		describe_io(&p, g->outputs.at[i], b, g->tensors.at[g->outputs.at[i]].name, &outputs[i]);
+	}
+	add_steps(&p, false);
+	for (int i = 0; i < g->outputs.n; i++) {
+		const int from = buffer_of(&p, tw_graph_ir(g, g->outputs.at[i]), false);
+		if (from != first_output + i)
+			add_copy(&p, from, first_output + i);
+	}
+	plan->ninputs = g->inputs.n;
+	plan->noutputs = g->outputs.n;
+	plan->inputs = inputs;
+	plan->outputs = outputs;
+	plan->nbuffers = p.buffers.n;
+	plan->buffers = p.buffers.at;
+	plan->nsteps = p.steps.n;
+	plan->steps = p.steps.at;
+	plan->nkernels = c->code.nkernels;
+	plan->kernels = c->code.names;
+	add_symbols(&p, plan);
+	add_meta(&p, plan);
+}
