@@ -4,7 +4,7 @@
 #ifndef TW_SCHED_H
 #define TW_SCHED_H
 
-#include "graph/graph.h"
+#include "ir/ir.h"
 #include "target/target.h"
 
 struct tw_task {
