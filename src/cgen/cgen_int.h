@@ -1,0 +1,62 @@
+/* cgen_int: shared by the files of cgen/. */
+#ifndef TW_CGEN_INT_H
+#define TW_CGEN_INT_H
+
+#include "cgen/cgen.h"
+#include "cgen/dialect.h"
+
+struct cgen_helper {
+	const char *name, *op;
+	struct twir_type a, b; /* b.scalar == TWIR_VOID: none */
+	bool printed;
+};
+
+/* The helpers and vector types that a file uses; filled while kernels are written. */
+struct cgen_uses {
+	struct tw_arena *arena;
+	const struct tw_dialect *d;
+	struct tw_strmap helpers;
+	VEC(struct cgen_helper *) list;
+	bool vectors[TWIR_SCALARS][8];	 /* [scalar][log2 lanes] */
+	bool unaligned[TWIR_SCALARS][8]; /* the _u form too */
+};
+
+struct cgen {
+	struct twir_module *m;
+	const struct twir_program *p;
+	struct tw_buf out;
+	struct cgen_uses *uses;
+	struct tw_map vars;    /* twir_var -> name */
+	struct tw_map tensors; /* twir_tensor -> name */
+	struct tw_map live;    /* let variables that something uses; register tensors that are loaded; see emit.c */
+	struct tw_map nonneg;  /* twir_var (let) -> non-NULL: never negative */
+	VEC(struct twir_tensor *) shared;
+	int nvars, nloops, nregs, indent;
+	bool core_used;
+	int64_t budget; /* expressions still to be written: a guard against text that explodes */
+};
+
+/* helper.c */
+void cgen_uses_init(struct cgen_uses *u, struct tw_arena *a, const struct tw_dialect *d);
+const char *cgen_use(struct cgen_uses *u, const char *op, struct twir_type a, struct twir_type b);
+const char *cgen_scalar_name(enum twir_scalar s); /* C type of a value: "f32", "i64" for index, "u16" for f16 */
+enum twir_scalar
+cgen_storage(enum twir_scalar s); /* the type it has in C: index is i64, f16 and bf16 are u16, i1 is u8 */
+const char *cgen_type(struct cgen_uses *u, struct twir_type t);	  /* C type of a value; i1 vectors are masks of i32 */
+void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out); /* typedefs and helper functions */
+
+/* expr.c */
+void cgen_expr(struct cgen *g, const struct twir_expr *e);
+bool cgen_nonneg(struct cgen *g, const struct twir_expr *e);
+void cgen_element(struct cgen *g, const struct twir_tensor *t, int n,
+		  const struct twir_expr *const *index); /* "p0[i]" or "r0" */
+void cgen_pointer(struct cgen *g, const struct twir_tensor *t, int n,
+		  const struct twir_expr *const *index); /* "p0 + i" */
+const char *cgen_tensor_name(struct cgen *g, const struct twir_tensor *t);
+const char *cgen_helper_for(struct cgen *g, const char *op, struct twir_type a);
+
+/* emit.c */
+void cgen_kernel_into(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
+		      const char *name);
+
+#endif

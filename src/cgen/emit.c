@@ -1,0 +1,426 @@
+/* emit: statements and kernels to C. Input: a lowered program; output: one C function. Names are numbered in the order of appearance (p parameters,
+ * n symbols, v lets, i loops, r registers, s shared tensors), so equal programs give equal text. */
+#include "cgen/cgen_int.h"
+
+enum { MAX_EXPRESSIONS = 4000000 };
+
+/* ---- what is used: lets that nobody reads and registers that are only written are left out ---- */
+
+static void mark_use(void *arg, const struct twir_expr *e)
+{
+	struct cgen *g = arg;
+	if (e->kind == TWIR_Var)
+		map_set_ptr(&g->live, e->u.var, e->u.var);
+	else if (e->kind == TWIR_Load || e->kind == TWIR_Gather)
+		map_set_ptr(&g->live, e->u.tensor, e->u.tensor);
+}
+
+static void mark(struct cgen *g, const struct twir_expr *e)
+{
+	if (e)
+		twir_visit_expr(e, mark_use, g);
+}
+
+static void mark_register(void *arg, const struct twir_expr *e)
+{
+	struct cgen *g = arg;
+	if (e->kind == TWIR_Load && e->u.tensor->scope == TWIR_REGISTER)
+		map_set_ptr(&g->live, e->u.tensor, e->u.tensor);
+}
+
+static void mark_registers(void *arg, const struct twir_expr *e)
+{
+	twir_visit_expr(e, mark_register, arg);
+}
+
+static bool is_live(const struct cgen *g, const void *x)
+{
+	return map_get_ptr(&g->live, x) != NULL;
+}
+
+static bool is_dead_store(const struct cgen *g, const struct twir_stmt *s)
+{
+	return s->kind == TWIR_STORE && s->u.store.tensor->scope == TWIR_REGISTER && !is_live(g, s->u.store.tensor);
+}
+
+/* Backwards, so that a let that only serves dead lets is dead too. */
+static void mark_block(struct cgen *g, const struct twir_stmt *list)
+{
+	int n = 0;
+	for (const struct twir_stmt *s = list; s; s = s->next)
+		n++;
+	const struct twir_stmt **all = ARENA_ARRAY(g->m->arena, const struct twir_stmt *, n);
+	n = 0;
+	for (const struct twir_stmt *s = list; s; s = s->next)
+		all[n++] = s;
+	while (n-- > 0) {
+		const struct twir_stmt *s = all[n];
+		switch (s->kind) {
+		case TWIR_LET:
+			if (is_live(g, s->u.let.var))
+				mark(g, s->u.let.value);
+			break;
+		case TWIR_STORE:
+			if (is_dead_store(g, s))
+				break;
+			for (int i = 0; i < s->u.store.n; i++)
+				mark(g, s->u.store.index[i]);
+			mark(g, s->u.store.value);
+			mark(g, s->u.store.mask);
+			if (s->u.store.tensor->scope != TWIR_REGISTER)
+				map_set_ptr(&g->live, s->u.store.tensor, s->u.store.tensor);
+			break;
+		case TWIR_FOR:
+			mark_block(g, s->u.loop.body);
+			mark(g, s->u.loop.extent);
+			break;
+		case TWIR_IF:
+		case TWIR_SPECIALISE:
+			mark_block(g, s->u.branch.body);
+			mark_block(g, s->u.branch.other);
+			mark(g, s->u.branch.cond);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+/* ---- statements ---- */
+
+static void tabs(struct cgen *g)
+{
+	for (int i = 0; i < g->indent; i++)
+		buf_putc(&g->out, '\t');
+}
+
+static const char *bind(struct cgen *g, struct tw_map *map, const void *what, char letter, int *count)
+{
+	const char *name = arena_printf(g->m->arena, "%c%d", letter, (*count)++);
+	map_set_ptr(map, what, (void *)(uintptr_t)name);
+	return name;
+}
+
+static void let(struct cgen *g, const struct twir_stmt *s)
+{
+	struct twir_var *v = s->u.let.var;
+	const struct twir_expr *value = s->u.let.value;
+	if (!is_live(g, v))
+		return;
+	if (v->type.scalar == TWIR_INDEX && v->type.lanes == 1 && cgen_nonneg(g, value))
+		map_set_ptr(&g->nonneg, v, v);
+	tabs(g);
+	buf_printf(&g->out, "const %s %s = ", cgen_type(g->uses, v->type), bind(g, &g->vars, v, 'v', &g->nvars));
+	cgen_expr(g, value);
+	buf_puts(&g->out, ";\n");
+}
+
+static void declare(struct cgen *g, const struct twir_stmt *s)
+{
+	const struct twir_tensor *t = s->u.declare.tensor;
+	if (t->scope == TWIR_SHARED || !is_live(g, t)) /* shared tensors are carved at the top of the kernel */
+		return;
+	TW_CHECK(t->scope == TWIR_REGISTER, "program %s: %s is declared in the wrong scope", g->p->name, t->name);
+	const struct twir_type type = {(uint8_t)t->type, (uint16_t)t->lanes};
+	tabs(g);
+	buf_printf(&g->out, "%s %s", cgen_type(g->uses, type), bind(g, &g->tensors, t, 'r', &g->nregs));
+	if (t->rank > 0) {
+		int64_t n = 1;
+		bool bad = false;
+		for (int i = 0; i < t->rank; i++) {
+			int64_t d;
+			TW_CHECK(twir_const_int(t->shape[i], &d), "program %s: register %s has no constant shape",
+				 g->p->name, t->name);
+			n = tw_mul64(n, d, &bad);
+		}
+		TW_CHECK(!bad && n <= 1 << 20, "program %s: register %s is too large", g->p->name, t->name);
+		buf_printf(&g->out, "[%lld]", (long long)(n > 0 ? n : 1));
+	}
+	buf_puts(&g->out, ";\n");
+}
+
+static struct twir_type in_memory(struct twir_type t)
+{
+	t.scalar = (uint8_t)cgen_storage(t.scalar);
+	return t;
+}
+
+/* The value to be stored in the form memory has. */
+static void stored_value(struct cgen *g, const struct twir_expr *v)
+{
+	if (v->type.scalar == TWIR_I1 && v->type.lanes > 1) {
+		buf_printf(&g->out, "%s(", cgen_helper_for(g, "frommask", in_memory(v->type)));
+		cgen_expr(g, v);
+		buf_putc(&g->out, ')');
+	} else if (v->type.scalar == TWIR_I1) {
+		buf_puts(&g->out, "(u8)");
+		cgen_expr(g, v);
+	} else {
+		cgen_expr(g, v);
+	}
+}
+
+static void store(struct cgen *g, const struct twir_stmt *s)
+{
+	const struct twir_tensor *t = s->u.store.tensor;
+	const struct twir_expr *v = s->u.store.value, *mask = s->u.store.mask;
+	const struct twir_expr *const *index = s->u.store.index;
+	const int n = s->u.store.n;
+	if (is_dead_store(g, s))
+		return;
+	tabs(g);
+	if (t->scope == TWIR_REGISTER && t->lanes == v->type.lanes) {
+		TW_CHECK(!mask, "program %s: a masked store to register %s", g->p->name, t->name);
+		cgen_element(g, t, n, index);
+		buf_puts(&g->out, " = ");
+		cgen_expr(g, v);
+	} else if (v->type.lanes == 1) {
+		TW_CHECK(!mask, "program %s: a masked scalar store to %s", g->p->name, t->name);
+		cgen_element(g, t, n, index);
+		buf_puts(&g->out, " = ");
+		stored_value(g, v);
+	} else {
+		const struct twir_type mem = in_memory(v->type);
+		const bool scatter = n == 1 && index[0]->type.lanes > 1;
+		if (scatter) {
+			buf_printf(&g->out, "%s(%s, ",
+				   cgen_use(g->uses, mask ? "scatterm" : "scatter", mem, index[0]->type),
+				   cgen_tensor_name(g, t));
+			cgen_expr(g, index[0]);
+		} else {
+			buf_printf(&g->out, "%s(", cgen_helper_for(g, mask ? "stm" : "st", mem));
+			cgen_pointer(g, t, n, index);
+		}
+		buf_puts(&g->out, ", ");
+		if (mask) {
+			cgen_expr(g, mask);
+			buf_puts(&g->out, ", ");
+		}
+		stored_value(g, v);
+		buf_putc(&g->out, ')');
+	}
+	buf_puts(&g->out, ";\n");
+}
+
+static void block(struct cgen *g, const struct twir_stmt *list);
+
+static void loop(struct cgen *g, const struct twir_stmt *s)
+{
+	int64_t n;
+	const bool constant = twir_const_int(s->u.loop.extent, &n);
+	if (s->u.loop.unroll && constant && n > 0 && n <= 128) {
+		tabs(g);
+		buf_printf(&g->out, "#pragma GCC unroll %d\n", (int)n);
+	}
+	tabs(g);
+	const int number = g->nloops;
+	if (constant) {
+		buf_printf(&g->out, "for (i64 i%d = 0; i%d < %lld; i%d++) {\n", number, number, (long long)n, number);
+	} else {
+		buf_printf(&g->out, "for (i64 i%d = 0, e%d = ", number, number);
+		cgen_expr(g, s->u.loop.extent);
+		buf_printf(&g->out, "; i%d < e%d; i%d++) {\n", number, number, number);
+	}
+	bind(g, &g->vars, s->u.loop.var, 'i', &g->nloops);
+	block(g, s->u.loop.body);
+	tabs(g);
+	buf_puts(&g->out, "}\n");
+}
+
+static void branch(struct cgen *g, const struct twir_stmt *s)
+{
+	tabs(g);
+	buf_puts(&g->out, "if (");
+	cgen_expr(g, s->u.branch.cond);
+	buf_puts(&g->out, ") {\n");
+	block(g, s->u.branch.body);
+	tabs(g);
+	if (s->u.branch.other) {
+		buf_puts(&g->out, "} else {\n");
+		block(g, s->u.branch.other);
+		tabs(g);
+	}
+	buf_puts(&g->out, "}\n");
+}
+
+static void block(struct cgen *g, const struct twir_stmt *list)
+{
+	g->indent++;
+	for (const struct twir_stmt *s = list; s; s = s->next)
+		switch (s->kind) {
+		case TWIR_LET:
+			let(g, s);
+			break;
+		case TWIR_DECLARE:
+			declare(g, s);
+			break;
+		case TWIR_STORE:
+			store(g, s);
+			break;
+		case TWIR_FOR:
+			loop(g, s);
+			break;
+		case TWIR_IF:
+			branch(g, s);
+			break;
+		case TWIR_SPECIALISE: /* means its body; the scope of its lets is the body's */
+			tabs(g);
+			buf_puts(&g->out, "{\n");
+			block(g, s->u.branch.body);
+			tabs(g);
+			buf_puts(&g->out, "}\n");
+			break;
+		case TWIR_BARRIER: /* a core item has one thread: nothing to wait for */
+			break;
+		case TWIR_FORMAP:
+			TW_CHECK(false, "program %s: a mapping is left in lowered code", g->p->name);
+		}
+	g->indent--;
+}
+
+/* ---- kernels ---- */
+
+struct shared_list {
+	struct tw_arena *arena;
+	VEC(struct twir_tensor *) list;
+};
+
+static void find_shared(void *arg, const struct twir_stmt *s)
+{
+	struct shared_list *l = arg;
+	if (s->kind == TWIR_DECLARE && s->u.declare.tensor->scope == TWIR_SHARED)
+		vec_push(l->arena, &l->list, s->u.declare.tensor);
+}
+
+static const struct twir_expr *shared_bytes(struct twir_module *m, const struct twir_tensor *t)
+{
+	const struct twir_expr *bytes =
+		twir_mul(m, twir_tensor_elements(m, t), twir_index(m, twir_scalar_bytes(t->type) * t->lanes));
+	return twir_roundup(m, bytes, twir_index(m, 64));
+}
+
+const struct twir_expr *cgen_scratch(struct twir_module *m, const struct twir_program *p)
+{
+	struct shared_list l = {.arena = m->arena};
+	twir_visit_block(p->body, find_shared, NULL, &l);
+	const struct twir_expr *sum = twir_index(m, 0);
+	for (int i = 0; i < l.list.n; i++)
+		sum = twir_add(m, sum, shared_bytes(m, l.list.at[i]));
+	return sum;
+}
+
+static bool may_overlap(const struct twir_program *p, const struct twir_tensor *t)
+{
+	for (int i = 0; i < p->nparams; i++)
+		if (p->params[i]->alias && (p->params[i] == t || p->params[i]->alias == t))
+			return true;
+	return false;
+}
+
+static void parameters(struct cgen *g, struct tw_buf *head)
+{
+	for (int i = 0; i < g->p->nparams; i++) {
+		const struct twir_tensor *t = g->p->params[i];
+		if (is_live(g, t))
+			buf_printf(head, "\t%s%s *%sp%d = buf[%d];\n", t->scope == TWIR_OUT ? "" : "const ",
+				   cgen_scalar_name(cgen_storage(t->type)), may_overlap(g->p, t) ? "" : "restrict ", i,
+				   i);
+	}
+	for (int i = 0; i < g->p->nsymbols; i++)
+		if (is_live(g, g->p->symbols[i]))
+			buf_printf(head, "\tconst i64 n%d = sym[%d];\n", i, i);
+}
+
+static void carve(struct cgen *g, const struct shared_list *l)
+{
+	const struct twir_expr *at = twir_index(g->m, 0);
+	for (int i = 0; i < l->list.n; i++) {
+		const struct twir_tensor *t = l->list.at[i];
+		if (is_live(g, t)) {
+			const char *c = cgen_scalar_name(cgen_storage(t->type));
+			buf_printf(&g->out, "\t%s *restrict s%d = (%s *)((char *)scratch + ", c, i, c);
+			cgen_expr(g, at);
+			buf_puts(&g->out, ");\n");
+		}
+		at = twir_add(g->m, at, shared_bytes(g->m, t));
+	}
+}
+
+static bool any_live(const struct cgen *g, const struct shared_list *l)
+{
+	for (int i = 0; i < l->list.n; i++)
+		if (is_live(g, l->list.at[i]))
+			return true;
+	return false;
+}
+
+static void name_all(struct cgen *g, const struct shared_list *l)
+{
+	int n = 0;
+	for (int i = 0; i < g->p->nparams; i++)
+		bind(g, &g->tensors, g->p->params[i], 'p', &n);
+	n = 0;
+	for (int i = 0; i < g->p->nsymbols; i++)
+		bind(g, &g->vars, g->p->symbols[i], 'n', &n);
+	n = 0;
+	for (int i = 0; i < l->list.n; i++)
+		bind(g, &g->tensors, l->list.at[i], 's', &n);
+}
+
+void cgen_kernel_into(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
+		      const char *name)
+{
+	struct cgen g = {.m = m, .p = p, .uses = u, .budget = MAX_EXPRESSIONS};
+	struct shared_list l = {.arena = m->arena};
+	buf_init(&g.out, m->arena);
+	map_init(&g.vars, m->arena);
+	map_init(&g.tensors, m->arena);
+	map_init(&g.live, m->arena);
+	map_init(&g.nonneg, m->arena);
+	twir_visit_block(p->body, find_shared, NULL, &l);
+	twir_visit_block(p->body, NULL, mark_registers, &g);
+	mark_block(&g, p->body);
+	name_all(&g, &l);
+	for (int i = 0; i < l.list.n; i++)
+		mark(&g, shared_bytes(m, l.list.at[i]));
+	carve(&g, &l);
+	block(&g, p->body);
+
+	bool symbols = false, params = false;
+	for (int i = 0; i < p->nsymbols; i++)
+		symbols |= is_live(&g, p->symbols[i]);
+	for (int i = 0; i < p->nparams; i++)
+		params |= is_live(&g, p->params[i]);
+	buf_printf(out, "void %s(i64 core, void *const *buf, const i64 *sym, void *scratch)\n{\n", name);
+	parameters(&g, out);
+	if (!g.core_used)
+		buf_puts(out, "\t(void)core;\n");
+	if (!params)
+		buf_puts(out, "\t(void)buf;\n");
+	if (!symbols)
+		buf_puts(out, "\t(void)sym;\n");
+	if (!any_live(&g, &l))
+		buf_puts(out, "\t(void)scratch;\n");
+	buf_bytes(out, g.out.at, g.out.n);
+	buf_puts(out, "}\n");
+}
+
+void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n,
+		  struct twir_program *const *programs)
+{
+	struct cgen_uses u;
+	cgen_uses_init(&u, m->arena, d);
+	struct tw_buf text; /* written only to learn which helpers the kernels use */
+	buf_init(&text, m->arena);
+	for (int i = 0; i < n; i++)
+		cgen_kernel_into(&u, &text, m, programs[i], "k");
+	cgen_print_helpers(&u, out);
+}
+
+void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, const struct twir_program *p,
+		 const char *name)
+{
+	struct cgen_uses u;
+	cgen_uses_init(&u, m->arena, d);
+	cgen_kernel_into(&u, out, m, p, name);
+}
