@@ -1,0 +1,13 @@
+/* target_int.h: between the files of this room. */
+#ifndef TW_TARGET_INT_H
+#define TW_TARGET_INT_H
+
+#include "target/target.h"
+
+/* topology.c: fills caches, cores (affinity respected, quota not) and the processor's name. */
+void target_topology(struct tw_target *t);
+/* quota.c: whole processors that the control groups of this process grant, rounded up; 0: no limit. root: "" or a folder with proc and
+   sys below it, for tests. */
+int target_quota(const char *root);
+
+#endif
