@@ -34,7 +34,7 @@ test-all: build venv
 	@$(PYTHON) tools/test_all.py --build $(BUILD) --all
 
 test-models: build venv
-	@$(PYTHON) tools/run_models.py --build $(BUILD)
+	@$(PYTHON) tools/run_models.py $(BUILD)/tilewright
 
 demo: build venv
 	@tools/demo.sh $(BUILD)

@@ -31,7 +31,7 @@ import onnx
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
 import models
-import test_models
+import run_models
 
 MODULES = {"ort": "onnxruntime", "ov": "openvino"}
 # For models whose sizes have no names that -d could give, or none that tell anything.
@@ -74,7 +74,7 @@ class Contest:
         if shape is None or any(d.dim_param in self.args.sizes for d in kind.shape.dim):
             shape = [d.dim_value if d.dim_value > 0 else self.args.sizes.get(d.dim_param, 1) for d in kind.shape.dim]
         if self.name in models.OCR:
-            return test_models.make_input(self.name, "picture", tuple(shape), 0)
+            return run_models.make_input(self.name, "picture", tuple(shape), 0)
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         data = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, 1000, shape)
         return data.astype(dtype)
@@ -114,8 +114,8 @@ class Contest:
         command([self.args.tilewright, "run", self.path, *self.input_options(), "-o", out])
         worst = 0.0
         for k, name in enumerate(self.outputs):
-            got = np.load(os.path.join(out, test_models.file_name(name)))
-            error, wrong = test_models.difference(got, np.load(os.path.join(self.folder, "ref", "%d.npy" % k)))
+            got = np.load(os.path.join(out, run_models.file_name(name)))
+            error, wrong = run_models.difference(got, np.load(os.path.join(self.folder, "ref", "%d.npy" % k)))
             if error is None:
                 sys.exit("%s: output %s %s" % (self.name, name, wrong))
             worst = max(worst, error)

@@ -263,6 +263,8 @@ def parse():
     args = parser.parse_intermixed_args()
     if args.create and os.path.exists(args.known_failures):
         parser.error("%s exists; --update can shrink it" % args.known_failures)
+    if not args.create and not os.path.exists(args.known_failures):
+        parser.error("no list %s; --create writes it" % args.known_failures)
     if args.create and args.only:
         parser.error("--create needs all cases")
     return args

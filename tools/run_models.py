@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run real models with Tilewright and with ONNX Runtime and compare every output; print a table.
 
-usage: test_models.py TILEWRIGHT [options] [MODEL ...]        MODEL: a name or group of tools/models.py (default: all)
+usage: run_models.py TILEWRIGHT [options] [MODEL ...]        MODEL: a name or group of tools/models.py (default: all)
 
 Each model runs at several sizes on three inputs: normally distributed, like a picture, and of large magnitude.  An output
 passes if it has ONNX Runtime's shape and type, infinities and NaN in the same places, and differs elsewhere by at most
