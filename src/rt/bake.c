@@ -1,0 +1,150 @@
+/* Runs the set-up steps of a plan under construction (weight packing, large constant folds), so that an image holds their results. Input: a plan with constants and
+ * folded buffers; output: the same plan with constants only. Constants that nothing needs any more lose their data. */
+#include "rt_int.h"
+
+#include <stdlib.h>
+
+struct bake {
+	struct twrt_plan *p;
+	struct twrt_buffer *buffers; /* the plan's new ones */
+	struct twrt_memplan *m;
+	struct twrt_loaded code;
+	struct twrt_pool *pool;
+	char *arena;
+	struct twrt_scratch scratch;
+	void **address;
+	void **folded; /* by buffer */
+};
+
+static enum tw_code addresses(struct bake *k, struct tw_error *e)
+{
+	const struct twrt_plan *p = k->p;
+	for (int b = 0; b < p->nbuffers; b++) {
+		if (p->buffers[b].kind == TWRT_FOLDED) {
+			k->folded[b] = twrt_alloc(k->m->bytes[b]);
+			if (k->folded[b] == NULL)
+				return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a constant of %lld bytes", (long long)k->m->bytes[b]);
+			k->address[b] = k->folded[b];
+		}
+		if (p->buffers[b].kind == TWRT_CONST)
+			k->address[b] = (void *)(uintptr_t)p->buffers[b].data;
+		if (p->buffers[b].kind == TWRT_TEMP)
+			k->address[b] = k->arena + k->m->offset[b];
+	}
+	for (int b = 0; b < p->nbuffers; b++)
+		if (p->buffers[b].kind == TWRT_ALIAS && k->address[twrt_buffer_root(p, b)])
+			k->address[b] = (char *)k->address[twrt_buffer_root(p, b)] + k->m->offset[b];
+	return TW_ERR_OK;
+}
+
+static enum tw_code run_steps(struct bake *k, struct tw_error *e)
+{
+	int most = 2;
+	for (int i = 0; i < k->p->nsetup; i++)
+		most = k->p->steps[i].nbuffers > most ? k->p->steps[i].nbuffers : most;
+	void **arguments = calloc((size_t)most, sizeof(*arguments));
+	int64_t *bytes = calloc((size_t)most, sizeof(*bytes));
+	enum tw_code code = TW_ERR_OK;
+	if (arguments == NULL || bytes == NULL)
+		code = TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
+	for (int i = 0; code == TW_ERR_OK && i < k->p->nsetup; i++) {
+		const struct twrt_step *s = &k->p->steps[i];
+		for (int n = 0; n < s->nbuffers; n++) {
+			arguments[n] = s->buffers[n] < 0 ? NULL : k->address[s->buffers[n]];
+			bytes[n] = s->buffers[n] < 0 ? 0 : k->m->bytes[s->buffers[n]];
+		}
+		code = twrt_step_run(s, &k->m->steps[i], k->code.kernels, arguments, bytes, k->pool, &k->scratch, e);
+	}
+	free(arguments);
+	free(bytes);
+	return code;
+}
+
+static void drop_unused_constants(struct bake *k)
+{
+	const struct twrt_plan *p = k->p;
+	for (int b = 0; b < p->nbuffers; b++)
+		k->address[b] = NULL; /* now: whether it is used */
+	for (int i = p->nsetup; i < p->nsteps; i++)
+		for (int n = 0; n < p->steps[i].nbuffers; n++)
+			if (p->steps[i].buffers[n] >= 0)
+				k->address[twrt_buffer_root(p, p->steps[i].buffers[n])] = k;
+	for (int i = 0; i < p->noutputs; i++)
+		k->address[twrt_buffer_root(p, p->outputs[i].buffer)] = k;
+	for (int b = 0; b < p->nbuffers; b++) {
+		if (k->buffers[b].kind == TWRT_ALIAS && k->address[twrt_buffer_root(p, b)] == NULL)
+			k->buffers[b] = (struct twrt_buffer){.kind = TWRT_TEMP}; /* part of something dropped */
+		else if (k->buffers[b].kind == TWRT_CONST && k->address[b] == NULL)
+			k->buffers[b] = (struct twrt_buffer){.kind = TWRT_CONST};
+	}
+}
+
+static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threads, struct tw_error *e)
+{
+	struct twrt_plan *p = k->p;
+	int64_t *zeros = calloc((size_t)p->nsymbols + 1, sizeof(*zeros)); /* sizes of set-up steps are numbers; other buffers' do not matter yet */
+	if (zeros == NULL)
+		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
+	const enum tw_code planned = twrt_memplan_new(p, zeros, true, &k->m, e);
+	free(zeros);
+	TWRT_TRY(planned);
+	TWRT_TRY(twrt_code_load(code, p->nkernels, p->kernels, &k->code, e));
+	k->pool = twrt_pool_get(threads);
+	k->arena = twrt_alloc(k->m->arena_bytes);
+	k->scratch.stride = (k->m->scratch_bytes + 2 * TWRT_ALIGN - 1) / TWRT_ALIGN * TWRT_ALIGN;
+	bool bad = k->m->scratch_bytes > INT64_MAX / 2;
+	if (k->pool && !bad)
+		k->scratch.at = twrt_alloc(tw_mul64(k->scratch.stride, twrt_pool_threads(k->pool), &bad));
+	if (bad || k->pool == NULL || k->arena == NULL || k->scratch.at == NULL)
+		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
+	TWRT_TRY(addresses(k, e));
+	TWRT_TRY(run_steps(k, e));
+	for (int b = 0; b < p->nbuffers; b++) {
+		k->buffers[b] = p->buffers[b];
+		if (p->buffers[b].kind != TWRT_FOLDED)
+			continue;
+		k->buffers[b].kind = TWRT_CONST;
+		k->buffers[b].data = k->folded[b];
+		k->buffers[b].const_bytes = k->m->bytes[b];
+	}
+	drop_unused_constants(k);
+	return TW_ERR_OK;
+}
+
+enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, void ***owned, int *nowned, struct tw_error *e)
+{
+	*owned = NULL;
+	*nowned = 0;
+	TWRT_TRY(twrt_plan_validate(p, true, e));
+	struct bake k = {.p = p, .code = {.fd = -1}};
+	const size_t n = (size_t)p->nbuffers + 1;
+	k.buffers = calloc(n, sizeof(*k.buffers));
+	k.address = calloc(n, sizeof(*k.address));
+	k.folded = calloc(n, sizeof(*k.folded)); /* becomes *owned: the folded buffers' data and, last, the plan's new table of buffers */
+	enum tw_code result = TW_ERR_OK;
+	if (!k.buffers || !k.address || !k.folded)
+		result = TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
+	else
+		result = bake(&k, code, threads, e);
+	twrt_memplan_free(k.m);
+	twrt_code_unload(&k.code);
+	twrt_pool_put(k.pool);
+	free(k.arena);
+	free(k.scratch.at);
+	free(k.address);
+	if (result != TW_ERR_OK) {
+		for (int b = 0; k.folded && b < p->nbuffers; b++)
+			free(k.folded[b]);
+		free(k.folded);
+		free(k.buffers);
+		return result;
+	}
+	k.folded[n - 1] = k.buffers;
+	*owned = k.folded;
+	*nowned = (int)n;
+	p->buffers = k.buffers;
+	p->steps += p->nsetup;
+	p->nsteps -= p->nsetup;
+	p->nsetup = 0;
+	return TW_ERR_OK;
+}

@@ -1,0 +1,111 @@
+/* rt's own declarations: expressions, decoding, memory plans, steps. */
+#ifndef TW_RT_INT_H
+#define TW_RT_INT_H
+
+#include "rt.h"
+
+#define TWRT_FAIL(e, code, ...) (tw_error_set((e), (code), __VA_ARGS__), (code))
+#define TWRT_TRY(x)                                                                                                    \
+	do {                                                                                                           \
+		const enum tw_code code_ = (x);                                                                        \
+		if (code_ != TW_ERR_OK)                                                                                \
+			return code_;                                                                                  \
+	} while (0)
+
+enum {
+	TWRT_ALIGN = 64,
+	TWRT_EXPR_WORDS = 4096, /* longest expression */
+	TWRT_EXPR_DEPTH = 64    /* deepest stack */
+};
+
+/* memory.c: 64-byte aligned, free()-able; NULL when there is none, and for more than the machine or its cgroup has. Never NULL for bytes 0. */
+void *twrt_alloc(int64_t bytes);
+int64_t twrt_memory_limit(void);
+
+/* expr.c */
+bool twrt_expr_valid(const struct twrt_expr *x, int nsymbols);
+/* x must be valid. *bad becomes true when a value does not fit in 64 bits. */
+int64_t twrt_expr_eval(const struct twrt_expr *x, const int64_t *symbols, bool *bad);
+
+/* validate.c: everything a plan must hold for a run to be safe, whatever its sizes. TW_ERR_MODEL with the reason otherwise. */
+enum tw_code twrt_plan_validate(const struct twrt_plan *p, bool under_construction, struct tw_error *e);
+int twrt_buffer_root(const struct twrt_plan *p, int buffer);
+
+/* plan_read.c: decodes a plan from its words; all it makes lies in a pile. */
+struct twrt_pile;
+struct twrt_pile *twrt_pile_new(void);
+void *twrt_pile_alloc(struct twrt_pile *pile, int64_t count, int64_t size); /* zeroed; NULL: no memory */
+void twrt_pile_free(struct twrt_pile *pile);
+struct twrt_image_view {
+	const char *base;
+	int64_t bytes;
+	const int64_t *plan; /* words */
+	int64_t plan_words;
+	int ncodes;
+	struct twrt_code codes[8];
+};
+enum tw_code twrt_image_view(const void *image, int64_t bytes, struct twrt_image_view *v, struct tw_error *e);
+enum tw_code twrt_plan_read(const struct twrt_image_view *v, struct twrt_pile *pile, struct twrt_plan *p, struct tw_error *e);
+
+/* plan_write.c: a plan as words (malloc). const_at[b]: where buffer b's bytes lie in the image. */
+enum tw_code twrt_plan_write(const struct twrt_plan *p, const int64_t *const_at, int64_t **words, int64_t *nwords, struct tw_error *e);
+
+/* code.c: a code object made callable. */
+typedef void twrt_kernel(int64_t core, void *const *buf, const int64_t *sym, void *scratch);
+struct twrt_loaded {
+	void *handle;
+	int fd; /* kept open: the loader tells libraries apart by path, and this one names the descriptor */
+	twrt_kernel **kernels;
+};
+bool twrt_isa_runs_here(int isa);
+const char *twrt_isa_text(int isa);
+enum tw_code twrt_code_load(const struct twrt_code *code, int nkernels, const char *const *names, struct twrt_loaded *out, struct tw_error *e);
+void twrt_code_unload(struct twrt_loaded *l);
+
+/* model.c */
+struct twrt_model {
+	struct twrt_plan plan;
+	struct twrt_loaded code;
+	int isa;
+	struct twrt_pile *pile;
+	void *image;
+	int64_t bytes;
+	enum twrt_own own;
+};
+
+/* memory_plan.c: sizes and places of everything for one set of symbol values. */
+struct twrt_step_plan {
+	int64_t cores;
+	const int64_t *symbols;          /* the kernel's sym[] */
+	struct twrt_host_tensor *tensors; /* host: its nbuffers tensors, data filled in at run time */
+};
+struct twrt_memplan {
+	uint64_t used; /* clock of the last use */
+	int64_t *key;  /* symbol values */
+	int64_t arena_bytes, scratch_bytes /* of one thread */;
+	int64_t *bytes;  /* of each buffer */
+	int64_t *offset; /* temporary: in the arena; alias: in its root; else 0 */
+	int64_t *output_dims; /* TWRT_MAX_RANK for each output */
+	struct twrt_step_plan *steps; /* of the plan's, from step 0 */
+	struct twrt_pile *pile;
+};
+/* setup: for the set-up steps alone; other buffers' sizes are not looked at. */
+enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols, bool setup, struct twrt_memplan **out, struct tw_error *e);
+/* place.c: intervals to offsets. */
+struct twrt_interval {
+	int first, last; /* steps, both included */
+	int64_t bytes;
+	int64_t offset; /* the result */
+};
+enum tw_code twrt_place(int n, struct twrt_interval *at, int64_t *arena_bytes, struct tw_error *e);
+void twrt_memplan_free(struct twrt_memplan *m);
+
+/* step.c: one step of a run. buf: its nbuffers addresses (NULL: absent); bytes: their sizes. */
+struct twrt_scratch {
+	char *at;
+	int64_t stride;
+};
+enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels, void *const *buf,
+	const int64_t *bytes, struct twrt_pool *pool, const struct twrt_scratch *scratch, struct tw_error *e);
+
+#endif
