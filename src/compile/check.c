@@ -1,4 +1,5 @@
 /* What is and is not supported, in one table, without compiling; and the machine in words. */
+#define _GNU_SOURCE /* asprintf */
 #include "compile/compile_int.h"
 
 #include <stdio.h>

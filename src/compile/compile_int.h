@@ -22,6 +22,7 @@ struct twc {
 	struct tw_groups groups;
 	VEC(struct twir_program *) programs; /* one for each kernel of each group's launch, in order */
 	struct tw_object code;
+	VEC(struct twir_var *) symbols; /* of the plan: those that some input's size tells */
 	struct twrt_plan plan;
 	double started; /* seconds */
 };
@@ -35,7 +36,7 @@ void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *fold
 /* dump.c: writes NAME.PASS.tw files */
 void twc_dump(struct twc *c, int number, const struct twir_program *p, const char *stage);
 /* size_expr.c */
-struct twrt_expr twc_size(struct tw_arena *a, const struct twir_module *m, const struct twir_expr *e);
+struct twrt_expr twc_size(const struct twc *c, const struct twir_expr *e);
 /* plan.c */
 void twc_plan(struct twc *c);
 enum twrt_type twc_type(enum twir_scalar s);

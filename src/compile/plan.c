@@ -23,7 +23,7 @@ enum twrt_type twc_type(enum twir_scalar s)
 
 static struct twrt_expr size(struct planner *p, const struct twir_expr *e)
 {
-	return twc_size(p->a, p->c->m, e);
+	return twc_size(p->c, e);
 }
 
 static const struct twir_expr *bytes_of(struct planner *p, const struct twir_tensor *t)
@@ -199,26 +199,36 @@ static void add_meta(struct planner *p, struct twrt_plan *plan)
 	plan->meta_values = values.at;
 }
 
-/* Where the value of each symbol comes from: the first input dimension that is just this symbol. */
+/* Where the value of a symbol comes from: the first input dimension that is just this symbol. */
+static bool find_source(const struct tw_graph *g, const struct twir_var *v, struct twrt_source *source)
+{
+	for (int i = 0; i < g->inputs.n; i++) {
+		const struct tw_tensor *t = &g->tensors.at[g->inputs.at[i]];
+		for (int d = 0; d < t->rank; d++)
+			if (t->shape[d]->kind == TWIR_Var && t->shape[d]->u.var == v) {
+				*source = (struct twrt_source){i, d};
+				return true;
+			}
+	}
+	return false;
+}
+
 static void add_symbols(struct planner *p, struct twrt_plan *plan)
 {
 	struct twc *c = p->c;
-	const int n = c->m->symbols.n;
-	const char **names = ARENA_ARRAY(p->a, const char *, n);
-	struct twrt_source *sources = ARENA_ARRAY(p->a, struct twrt_source, n);
-	for (int s = 0; s < n; s++) {
-		names[s] = c->m->symbols.at[s]->name;
-		sources[s] = (struct twrt_source){-1, -1};
-		for (int i = 0; i < c->g->inputs.n && sources[s].input < 0; i++) {
-			const struct tw_tensor *t = &c->g->tensors.at[c->g->inputs.at[i]];
-			for (int d = 0; d < t->rank && sources[s].input < 0; d++)
-				if (t->shape[d]->kind == TWIR_Var && t->shape[d]->u.var == c->m->symbols.at[s])
-					sources[s] = (struct twrt_source){i, d};
-		}
+	VEC(const char *) names = {0};
+	VEC(struct twrt_source) sources = {0};
+	for (int s = 0; s < c->m->symbols.n; s++) {
+		struct twrt_source source;
+		if (!find_source(c->g, c->m->symbols.at[s], &source))
+			continue;
+		vec_push(p->a, &c->symbols, c->m->symbols.at[s]);
+		vec_push(p->a, &names, c->m->symbols.at[s]->name);
+		vec_push(p->a, &sources, source);
 	}
-	plan->nsymbols = n;
-	plan->symbols = names;
-	plan->sources = sources;
+	plan->nsymbols = c->symbols.n;
+	plan->symbols = names.at;
+	plan->sources = sources.at;
 }
 
 void twc_plan(struct twc *c)
@@ -227,6 +237,7 @@ void twc_plan(struct twc *c)
 	struct tw_graph *g = c->g;
 	struct twrt_plan *plan = &c->plan;
 	map_init(&p.of_tensor, p.a);
+	add_symbols(&p, plan);
 	struct twrt_io *inputs = ARENA_ARRAY(p.a, struct twrt_io, g->inputs.n);
 	struct twrt_io *outputs = ARENA_ARRAY(p.a, struct twrt_io, g->outputs.n);
 	for (int i = 0; i < g->inputs.n; i++) {
@@ -261,6 +272,5 @@ void twc_plan(struct twc *c)
 	plan->steps = p.steps.at;
 	plan->nkernels = c->code.nkernels;
 	plan->kernels = c->code.names;
-	add_symbols(&p, plan);
 	add_meta(&p, plan);
 }

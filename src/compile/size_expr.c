@@ -3,17 +3,17 @@
 
 struct coder {
 	struct tw_arena *a;
-	const struct twir_module *m;
+	const struct twc *c;
 	VEC(int64_t) code;
 };
 
-static int symbol_number(const struct twir_module *m, const struct twir_var *v)
+static int symbol_number(const struct twc *c, const struct twir_var *v)
 {
-	for (int i = 0; i < m->symbols.n; i++)
-		if (m->symbols.at[i] == v)
+	for (int i = 0; i < c->symbols.n; i++)
+		if (c->symbols.at[i] == v)
 			return i;
-	TW_CHECK(false, "%s is not a symbol, but a size speaks of it", v->name);
-	return -1;
+	TW_CHECK(v->kind == TWIR_SYMBOL, "%s is not a symbol, but a size speaks of it", v->name);
+	tw_raise(TW_ERR_UNSUPPORTED, "the size '%s' is not the size of any input, so nothing tells its value before the run", v->name);
 }
 
 static void put(struct coder *c, const struct twir_expr *e);
@@ -35,7 +35,7 @@ static void put(struct coder *c, const struct twir_expr *e)
 		return;
 	case TWIR_Var:
 		vec_push(c->a, &c->code, TWRT_SYM);
-		vec_push(c->a, &c->code, symbol_number(c->m, e->u.var));
+		vec_push(c->a, &c->code, symbol_number(c->c, e->u.var));
 		return;
 	case TWIR_Cast: /* sizes fit every integer type they are cast to, or the run is refused by its bounds */
 		put(c, e->arg[0]);
@@ -69,11 +69,11 @@ static void put(struct coder *c, const struct twir_expr *e)
 	}
 }
 
-struct twrt_expr twc_size(struct tw_arena *a, const struct twir_module *m, const struct twir_expr *e)
+struct twrt_expr twc_size(const struct twc *x, const struct twir_expr *e)
 {
-	struct coder c = {.a = a, .m = m};
+	struct coder c = {.a = x->arena, .c = x};
 	struct twir_facts f;
-	twir_facts_init(&f, (struct twir_module *)m);
+	twir_facts_init(&f, x->m);
 	put(&c, twir_simplify(&f, e));
 	return (struct twrt_expr){c.code.n, c.code.at};
 }
