@@ -3,14 +3,14 @@
 
 usage: export_models.py OUT_DIR [NAME ...] [--dynamic]
 
-Needs (PyPI): torch, torchvision, onnx and onnxscript (tools/requirements-models.txt), and transformers for bert_base and
-gpt2.  The first five are the networks of the Hidet paper.  With --dynamic a second file NAME_dynamic.onnx has the batch (and
-for tokens the sequence length) as symbols "n" and "s"; both files hold the same weights.
+Needs (PyPI): torch, torchvision, onnx and onnxscript (tools/requirements-models.txt), and transformers for bert_base
+and gpt2.  The first five are the networks of the Hidet paper.  With --dynamic a second file NAME_dynamic.onnx has the
+batch (and for tokens the sequence length) as symbols "n" and "s"; both files hold the same weights.
 
-A freshly initialised network is dead: the signal shrinks layer by layer until a program that returned a constant would pass a
-comparison.  So convolutions get He weights, batch norms are calibrated on random inputs, zero-initialised heads get
-random weights, and every network is checked: its outputs for two inputs must differ by more than a tenth of their
-largest magnitude.  Each file is checked by the ONNX checker, shape inference included.
+A freshly initialised network is dead: the signal shrinks layer by layer until a program that returned a constant
+would pass a comparison.  So convolutions get He weights, batch norms are calibrated on random inputs,
+zero-initialised heads get random weights, and every network is checked: its outputs for two inputs must differ by
+more than a tenth of their largest magnitude.  Each file is checked by the ONNX checker, shape inference included.
 """
 import argparse
 import logging
@@ -113,9 +113,11 @@ def export(model, x, path, name, axes, newer):
     options = dict(input_names=[name], output_names=["out"])
     if newer:
         shapes = ({k: torch.export.Dim(v) for k, v in axes.items()},) if axes else None
-        torch.onnx.export(model, (x,), path, dynamo=True, verbose=False, external_data=False, dynamic_shapes=shapes, **options)
+        torch.onnx.export(model, (x,), path, dynamo=True, verbose=False, external_data=False,
+                          dynamic_shapes=shapes, **options)
     else:
-        torch.onnx.export(model, (x,), path, dynamo=False, opset_version=OPSET, dynamic_axes=axes and {name: axes}, **options)
+        torch.onnx.export(model, (x,), path, dynamo=False, opset_version=OPSET,
+                          dynamic_axes=axes and {name: axes}, **options)
     onnx.checker.check_model(path, full_check=True)
     print(path, flush=True)
 
@@ -134,7 +136,8 @@ def main():
         torch.manual_seed(0)
         make, shape, newer = MODELS[name]
         model = make().eval()
-        print("%s: two inputs differ by %.2f of the largest output" % (name, check_alive(name, model, shape)), flush=True)
+        moved = check_alive(name, model, shape)
+        print("%s: two inputs differ by %.2f of the largest output" % (name, moved), flush=True)
         tokens = len(shape) == 2
         label, axes = ("ids", {0: "n", 1: "s"}) if tokens else ("x", {0: "n"})
         with torch.no_grad():

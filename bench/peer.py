@@ -3,8 +3,9 @@
 
 usage: peer.py ENGINE MODEL.onnx FOLDER THREADS RUNS [--keep]        ENGINE: ort or ov
 
-Inputs are FOLDER/in/K.npy in the order of FOLDER/names.json's "inputs".  Prints one line of JSON like `tilewright bench --json`:
-median_ms, min_ms, load_ms (from the file to the first output), threads.  --keep writes outputs to FOLDER/ref/K.npy.
+Inputs are FOLDER/in/K.npy in the order of FOLDER/names.json's "inputs".  Prints one line of JSON like `tilewright
+bench --json`: median_ms, min_ms, load_ms (from the file to the first output), threads.  --keep writes outputs to
+FOLDER/ref/K.npy.
 """
 import json
 import os
@@ -27,8 +28,8 @@ def load_ov(model, feeds, threads):
     core = openvino.Core()
     graph = core.read_model(model)
     graph.reshape({name: list(value.shape) for name, value in feeds.items()})
-    request = core.compile_model(graph, "CPU", {
-        "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(graph, "CPU", options).create_infer_request()
 
     def run():
         found = request.infer(feeds)
@@ -60,7 +61,8 @@ def main():
         start = time.perf_counter()
         run()
         times.append((time.perf_counter() - start) * 1e3)
-    print(json.dumps({"median_ms": statistics.median(times), "min_ms": min(times), "load_ms": load * 1e3, "threads": threads}))
+    print(json.dumps({"median_ms": statistics.median(times), "min_ms": min(times), "load_ms": load * 1e3,
+                      "threads": threads}))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Time Tilewright against ONNX Runtime and OpenVINO, taking turns in one run; print ratios.
 
-usage: versus.py [--tilewright PATH] [--threads 1,2] [--rounds 5] [--runs 20] [--peers ort,ov] [-d SYMBOL=N]... MODEL ...
+usage: versus.py [--tilewright PATH] [--threads 1,2] [--rounds 5] [--runs 20] [--peers ort,ov] [-d SYMBOL=N]...
+                 MODEL ...
 
-MODEL is an ONNX file, or a name or group of tools/models.py.  Each round runs every contender once, each in a fresh process
-(A B C, A B C, ...) that times RUNS inferences after a warm-up, so that drift of the machine's speed hits all alike.  A ratio is the
-peer's time divided by Tilewright's, taken round by round; printed are the median over the rounds and, in brackets, the least and
-the largest: above 1 Tilewright is faster.  Then each peer's geometric mean over the models.
+MODEL is an ONNX file, or a name or group of tools/models.py.  Each round runs every contender once, each in a fresh
+process (A B C, A B C, ...) that times RUNS inferences after a warm-up, so that drift of the machine's speed hits all
+alike.  A ratio is the peer's time divided by Tilewright's, taken round by round; printed are the median over the
+rounds and, in brackets, the least and the largest: above 1 Tilewright is faster.  Then each peer's geometric mean
+over the models.
 
-Two checks keep the figures honest: outputs are compared with ONNX Runtime's (the largest error relative to its largest magnitude
-is printed; another shape or type ends the run), and Tilewright's report is audited: the wall time of many runs minus that of
-few must agree with what it says a run takes.
+Two checks keep the figures honest: outputs are compared with ONNX Runtime's (the largest error relative to its
+largest magnitude is printed; another shape or type ends the run), and Tilewright's report is audited: the wall time
+of many runs minus that of few must agree with what it says a run takes.
 
 Needs numpy, onnx and onnxruntime (tools/venv.sh); openvino only for the peer ov: pip install openvino==2026.4.1
 """
@@ -130,7 +132,8 @@ def parse():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--peers", default="ort,ov")
-    parser.add_argument("-d", "--dim", action="append", default=[], metavar="SYMBOL=N", help="size of a symbolic dimension")
+    parser.add_argument("-d", "--dim", action="append", default=[], metavar="SYMBOL=N",
+                        help="size of a symbolic dimension")
     args = parser.parse_intermixed_args()
     args.sizes = {symbol: int(n) for symbol, n in (d.split("=") for d in args.dim)}
     args.peers = [p for p in args.peers.split(",") if p]
@@ -171,12 +174,13 @@ def main():
                 if "ort" in args.peers:
                     words.append("error %.1e" % contest.error())
                 print("%-24s threads %s  %s" % (name, threads, "  ".join(words)), flush=True)
-                outside = contest.audit(middle["tilewright"])
+                reported = middle["tilewright"]
+                outside = contest.audit(reported)
                 if outside:
-                    print("  audit: reports %.2f ms a run, but takes %.2f ms" % (middle["tilewright"], outside), flush=True)
+                    print("  audit: reports %.2f ms a run, but takes %.2f ms" % (reported, outside), flush=True)
         for p in args.peers:
             mean = math.exp(statistics.mean(logs[p]))
-            print("geometric mean over %d models, threads %s, against %s: %.3f" % (len(found), threads, p, mean), flush=True)
+            print("geometric mean over %d models, threads %s, against %s: %.3f" % (len(found), threads, p, mean))
 
 
 if __name__ == "__main__":

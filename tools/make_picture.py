@@ -3,8 +3,9 @@
 
 usage: make_picture.py OUT.png        needs Pillow and the DejaVu fonts (Debian: fonts-dejavu-core)
 
-A sheet of paper with lines of text in different sizes, faces and colours; one line stands on its head, so that the direction
-model has something to do, and one is slanted.  The picture is committed: another version of Pillow may draw other pixels.
+A sheet of paper with lines of text in different sizes, faces and colours; one line stands on its head, so that the
+direction model has something to do, and one is slanted.  The picture is committed: another version of Pillow may draw
+other pixels.
 """
 import sys
 

@@ -38,7 +38,8 @@ OCR = {
     "ppocr_rec": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
                   "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b"),
 }
-EXPORT_VERSION = 1  # to be increased when bench/export_models.py writes other networks, so that cached ones are made anew
+# To be increased when bench/export_models.py writes other networks, so that cached ones are made anew.
+EXPORT_VERSION = 1
 NETS = ("resnet50", "mobilenet_v2", "inception_v3", "efficientnet_b0")
 NAMES = list(OCR) + [n + tail for n in NETS for tail in ("", "_dynamic")]
 GROUPS = {"ocr": list(OCR), "nets": [n for n in NAMES if n not in OCR]}

@@ -6,7 +6,8 @@ usage: node_cases.py OUT_DIR
 Each case becomes OUT_DIR/NAME/ with model.onnx, test_data_set_0/input_K.pb and output_K.pb (TensorProto files) and
 meta.json, which holds the relative and absolute tolerance the case asks for.  Written are the cases whose inputs and
 outputs are all plain tensors: 1,829 of the 1,884 that onnx 1.23.2 has.  Left out, and counted in the last line, are
-those that take or give sequences, optionals or tensors of strings.  The same onnx package gives the same bytes every time.
+those that take or give sequences, optionals or tensors of strings.  The same onnx package gives the same bytes every
+time.
 
 OUT_DIR is made anew as a whole; a marker file with the package's version makes a second call return at once.
 """
@@ -67,7 +68,8 @@ def write_case(case, folder):
     for k, (inputs, outputs) in enumerate(case.data_sets):
         place = os.path.join(folder, "test_data_set_%d" % k)
         os.mkdir(place)
-        for side, infos, values in (("input", case.model.graph.input, inputs), ("output", case.model.graph.output, outputs)):
+        graph = case.model.graph
+        for side, infos, values in (("input", graph.input, inputs), ("output", graph.output, outputs)):
             if len(infos) != len(values):
                 raise ValueError("%s: %d %ss in the graph, %d in the data" % (case.name, len(infos), side, len(values)))
             for i, (info, value) in enumerate(zip(infos, values)):

@@ -3,11 +3,12 @@
 
 usage: ocr_reference.py PICTURE DET.onnx CLS.onnx REC.onnx
 
-Prints a line for each text found, in reading order: TEXT <tab> confidence <tab> corners x,y x,y x,y x,y (top left, top right,
-bottom right, bottom left as the text is read before it is turned).  Needs numpy, Pillow and onnxruntime.
+Prints a line for each text found, in reading order: TEXT <tab> confidence <tab> corners x,y x,y x,y x,y (top left,
+top right, bottom right, bottom left as the text is read before it is turned).  Needs numpy, Pillow and onnxruntime.
 
-The three steps: detection gives a map of how probable text is; each connected patch of it becomes a rectangle, which may
-be slanted.  Direction says whether a line stands on its head.  Recognition gives character probabilities a column.
+The three steps: detection gives a map of how probable text is; each connected patch of it becomes a rectangle, which
+may be slanted.  Direction says whether a line stands on its head.  Recognition gives character probabilities a
+column.
 """
 import math
 import sys

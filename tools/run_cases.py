@@ -8,8 +8,9 @@ expect.txt.  Where expect.txt says "error", `tilewright run` must refuse the mod
 error, within 5 seconds and 256 MB.  All other cases must run and give the stored outputs; many go into one process.
 When a process dies or hangs, the guilty folder is found by running the rest again in ever smaller parts.
 
-The run fails where a case fails that is not on the list, and where a case on the list passes or is not there: the list may
-only shrink.  --update takes such cases off the list and adds none.  --create writes the list where there is no file yet.
+The run fails where a case fails that is not on the list, and where a case on the list passes or is not there: the
+list may only shrink.  --update takes such cases off the list and adds none.  --create writes the list where there is
+no file yet.
 
 The last line is "N passed, N failed"; known failures are in neither number but in a line before.
 """
@@ -92,7 +93,8 @@ class Ended:
 def run(command, silence, total):
     """Run a command; kill its process group after `silence` seconds without output or `total` seconds in all."""
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                                   start_new_session=True)
         output, start = b"", time.monotonic()
         heard, late = start, False
         with selectors.DefaultSelector() as selector:
@@ -257,9 +259,11 @@ def parse():
     group.add_argument("--create", action="store_true", help="write the list; refused where the file exists")
     parser.add_argument("--batch", type=int, default=64, help="cases in one process")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
-    parser.add_argument("--silence", type=float, default=60, metavar="S", help="seconds a process may go without finishing a case")
+    parser.add_argument("--silence", type=float, default=60, metavar="S",
+                        help="seconds a process may go without finishing a case")
     parser.add_argument("--slow", action="store_true", help="for sanitizer builds: ten times the time, no memory limit")
-    parser.add_argument("--verbose", action="store_true", help="also print the messages of refused models, and known failures")
+    parser.add_argument("--verbose", action="store_true",
+                        help="also print the messages of refused models, and known failures")
     args = parser.parse_intermixed_args()
     if args.create and os.path.exists(args.known_failures):
         parser.error("%s exists; --update can shrink it" % args.known_failures)

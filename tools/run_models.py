@@ -3,15 +3,17 @@
 
 usage: run_models.py TILEWRIGHT [options] [MODEL ...]        MODEL: a name or group of tools/models.py (default: all)
 
-Each model runs at several sizes on three inputs: normally distributed, like a picture, and of large magnitude.  An output
-passes if it has ONNX Runtime's shape and type, infinities and NaN in the same places, and differs elsewhere by at most
-1e-4 of the largest magnitude of ONNX Runtime's output.  Each size and input counts as one test; the last line is "N passed, N failed".
+Each model runs at several sizes on three inputs: normally distributed, like a picture, and of large magnitude.  An
+output passes if it has ONNX Runtime's shape and type, infinities and NaN in the same places, and differs elsewhere by
+at most 1e-4 of the largest magnitude of ONNX Runtime's output.  Each size and input counts as one test; the last line
+is "N passed, N failed".
 
-The table's columns: nodes, kernels and host operators as `tilewright show` counts them; seconds to compile with nothing cached
-and milliseconds a run (median) from `tilewright bench --json` at the first size; wall seconds of a whole `tilewright run` with
-a full cache; peak resident memory in MB, summed over the process tree, of the first run (it compiles) and of a later one;
-the worst error of all sizes and inputs; and "spread", how far ONNX Runtime differs from itself without its graph optimisations:
-an error of that size is rounding.  An input whose spread is above the limit is no test and fails.
+The table's columns: nodes, kernels and host operators as `tilewright show` counts them; seconds to compile with
+nothing cached and milliseconds a run (median) from `tilewright bench --json` at the first size; wall seconds of a
+whole `tilewright run` with a full cache; peak resident memory in MB, summed over the process tree, of the first run
+(it compiles) and of a later one; the worst error of all sizes and inputs; and "spread", how far ONNX Runtime differs
+from itself without its graph optimisations: an error of that size is rounding.  An input whose spread is above the
+limit is no test and fails.
 """
 import argparse
 import json
@@ -63,17 +65,17 @@ def text_pictures(rng, shape):
     """Pieces of the demo's picture, normalised."""
     sheet = np.asarray(Image.open(PICTURE).convert("RGB"), float)[:, :, ::-1].transpose(2, 0, 1) / 255 * 2 - 1
     n, _, h, w = shape
-    if h == 48:  # a line of text for the models that take lines: that of 38 pixels at the sheet's second line, or a part
+    if h == 48:  # for the models that take lines: the sheet's second line, which is 38 pixels high, or a part of it
         start = [int(rng.integers(40, 60)) for _ in range(n)]
         rows, columns = 108 + np.arange(h) * 38 // h, np.arange(w) * 38 // h
         return np.stack([sheet[:, rows][:, :, np.minimum(s + columns, sheet.shape[2] - 1)] for s in start])
-    corners = [(int(rng.integers(0, 120)), int(rng.integers(20, 140))) for _ in range(n)]  # so that there is text in each
+    corners = [(int(rng.integers(0, 120)), int(rng.integers(20, 140))) for _ in range(n)]  # all with text
     return np.stack([np.roll(sheet, (-y, -x), (1, 2))[:, :h, :w] for y, x in corners])
 
 
 def make_input(name, kind, shape, seed):
-    """Text detection sees text in all of its inputs: without any, its output is a sigmoid's far tail, all below 1e-5, where
-    ONNX Runtime itself changes by half with the last bit of the input, and so it does on noise of a thousand."""
+    """Text detection sees text in all of its inputs: without any, its output is a sigmoid's far tail, all below 1e-5,
+    where ONNX Runtime itself changes by half with the last bit of the input.  It is as unsteady on noise of a thousand."""
     rng = np.random.default_rng(seed)
     if name == "ppocr_det":
         data = text_pictures(rng, shape)
@@ -168,8 +170,8 @@ class Tilewright:
         return self.call("run", model, *inputs, "-o", out, *self.threads)
 
     def bench(self, model, inputs, runs):
-        line = self.call("bench", model, *inputs, *self.threads, "--runs", str(runs), "--json")[0].strip().splitlines()[-1]
-        return json.loads(line)
+        output, _, _ = self.call("bench", model, *inputs, *self.threads, "--runs", str(runs), "--json")
+        return json.loads(output.strip().splitlines()[-1])
 
     def show(self, model):
         """{name: number} of the counts that `show` prints."""
@@ -231,7 +233,7 @@ class Test:
         _, seconds, megabytes = self.program.run(self.path, inputs, out)
         self.row["warm s"], self.row["MB run"] = "%.2f" % seconds, "%.0f" % megabytes
         counts = self.program.show(self.path)
-        self.row["nodes"], self.row["kernels"], self.row["host"] = (counts[k] for k in ("nodes", "kernels", "host operators"))
+        self.row.update(nodes=counts["nodes"], kernels=counts["kernels"], host=counts["host operators"])
         filled = os.environ["TILEWRIGHT_CACHE"]
         with tempfile.TemporaryDirectory(dir=place) as empty:
             os.environ["TILEWRIGHT_CACHE"] = empty

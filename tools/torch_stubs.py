@@ -3,11 +3,12 @@
 
 usage: torch_stubs.py
 
-PyPI's torch for x86-64 Linux is built for CUDA: its libraries are linked against libcublas, libcudnn and others, so that even
-a program that only uses the CPU cannot load without them.  This script looks at the installed torch's libraries, collects
-the functions that they expect of libraries which are not there, and compiles for each a library of that name in which
-every function returns 100: "no CUDA device", the answer a machine without one gives.  torch then reports that CUDA is
-not available and works on the CPU.  Needs a C compiler and readelf; does nothing where nothing is missing.
+PyPI's torch for x86-64 Linux is built for CUDA: its libraries are linked against libcublas, libcudnn and others, so
+that even a program that only uses the CPU cannot load without them.  This script looks at the installed torch's
+libraries, collects the functions that they expect of libraries which are not there, and compiles for each a library
+of that name in which every function returns 100: "no CUDA device", the answer a machine without one gives.  torch
+then reports that CUDA is not available and works on the CPU.  Needs a C compiler and readelf; does nothing where
+nothing is missing.
 
 Used for exporting models only (tools/venv.sh --models), where torch is installed without its dependencies.
 """
