@@ -1,0 +1,46 @@
+/* cpu_passes: the order of lowering for CPUs, and the driver. Input: a program as scheduled; output: the program the emitter takes. */
+#include "pass/pass_int.h"
+
+const struct tw_pass tw_cpu_passes[] = {
+	{"inline_math", pass_inline_math, "nothing", "nothing; no calls afterwards"},
+	{"bound_within", pass_bound_within, "mappings", "nothing; no bounds afterwards"},
+	{"expand_mapping", pass_expand_mapping, "bound_within", "mappings, but for lane regions"},
+	{"specialise", pass_specialise, "expand_mapping", "nothing; no specialise afterwards"},
+	{"flatten_index", pass_flatten_index, "expand_mapping", "shapes and layouts"},
+	{"lower_lanes", pass_lower_lanes, "flatten_index", "lane regions, mirrors"},
+	{"unroll_registers", pass_unroll_registers, "lower_lanes", "nothing"},
+	{"share", pass_share, "nothing", "nothing; simplify would undo nothing of it"},
+	{NULL, NULL, NULL, NULL},
+};
+
+static void verify(struct twir_module *m, const struct twir_program *p)
+{
+#ifndef NDEBUG
+	twir_verify_program(m, p, TW_ERR_INTERNAL);
+#else
+	(void)m;
+	(void)p;
+#endif
+}
+
+void pass_simplify(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
+{
+	(void)t;
+	twir_simplify_program(m, p);
+}
+
+void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t,
+	      void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg)
+{
+	verify(m, p);
+	if (after)
+		after(arg, "input", p);
+	for (const struct tw_pass *s = tw_cpu_passes; s->name; s++) {
+		s->run(m, p, t);
+		pass_simplify(m, p, t);
+		verify(m, p);
+		if (after)
+			after(arg, s->name, p);
+	}
+	twir_program_symbols(m, p);
+}

@@ -1,0 +1,88 @@
+/* flatten_index: layouts become offsets.
+ * needs: expand_mapping, specialise (each index is a sum of terms with known ranges); breaks: nothing.
+ * Out: in, out and shared tensors have rank 1 and no layout, in their storage's elements; every access has one index, simplified with the
+ * facts of its place so that / and % of layouts cancel term by term. Register tensors keep their indices until lanes are lowered. */
+#include "pass/pass_int.h"
+
+struct flat {
+	struct twp_walk *w;
+	struct twir_rewriter r;
+	struct tw_map original; /* tensor -> its twir_tensor as it was */
+};
+
+static bool is_memory(const struct twir_tensor *t)
+{
+	return t->scope == TWIR_IN || t->scope == TWIR_OUT || t->scope == TWIR_SHARED;
+}
+
+/* The tensor object is shared by all that reads it: it is changed in place, the old shape and layout are kept aside. */
+static void flatten(struct flat *f, struct twir_tensor *t)
+{
+	struct twir_module *m = f->w->m;
+	if (!is_memory(t) || map_get_ptr(&f->original, t))
+		return;
+	map_set_ptr(&f->original, t, arena_copy(m->arena, t, sizeof *t));
+	const struct twir_expr *n = twir_simplify(&f->w->facts, twir_tensor_elements(m, t));
+	t->rank = 1;
+	t->layout = NULL;
+	t->shape = ARENA_ARRAY(m->arena, const struct twir_expr *, 1);
+	t->shape[0] = n;
+}
+
+static const struct twir_expr *offset(struct flat *f, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
+{
+	const struct twir_tensor *was = map_get_ptr(&f->original, t);
+	TW_CHECK(was && was->rank == n, "%s is declared before its use", t->name);
+	return twir_simplify(&f->w->facts, twir_layout_offset(f->w->m, was, n, index));
+}
+
+static const struct twir_expr *load(struct twir_rewriter *r, const struct twir_expr *e)
+{
+	struct flat *f = r->user;
+	if (e->kind != TWIR_Load || !is_memory(e->u.tensor))
+		return e;
+	TW_CHECK(e->type.lanes == 1, "lanes are lowered later");
+	const struct twir_expr *at = offset(f, e->u.tensor, e->nidx, e->arg);
+	return twir_load(r->m, e->u.tensor, 1, &at);
+}
+
+static const struct twir_expr *expr(struct twp_walk *w, const struct twir_expr *e)
+{
+	struct flat *f = w->user;
+	twir_rewriter_reset(&f->r); /* facts differ from place to place */
+	return twir_rewrite_expr(&f->r, e);
+}
+
+static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_list *out)
+{
+	struct flat *f = w->user;
+	if (s->kind == TWIR_DECLARE)
+		flatten(f, s->u.declare.tensor);
+	if (s->kind != TWIR_STORE || !is_memory(s->u.store.tensor))
+		return false;
+	struct twir_stmt *c = twp_walk_stmt(w, s);
+	const struct twir_expr *at = offset(f, c->u.store.tensor, c->u.store.n, c->u.store.index);
+	c->u.store.n = 1;
+	c->u.store.index = ARENA_ARRAY(w->m->arena, const struct twir_expr *, 1);
+	c->u.store.index[0] = at;
+	twp_list_add(out, c);
+	return true;
+}
+
+void pass_flatten_index(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
+{
+	(void)t;
+	struct twp_walk w;
+	struct flat f = {.w = &w};
+	twp_walk_init(&w, m, p);
+	w.user = &f;
+	w.stmt = statement;
+	w.expr = expr;
+	twir_rewriter_init(&f.r, m);
+	f.r.user = &f;
+	f.r.expr = load;
+	map_init(&f.original, m->arena);
+	for (int i = 0; i < p->nparams; i++)
+		flatten(&f, p->params[i]);
+	p->body = twp_walk_block(&w, p->body);
+}
