@@ -6,8 +6,8 @@ usage: node_cases.py OUT_DIR
 Each case becomes OUT_DIR/NAME/ with model.onnx, test_data_set_0/input_K.pb and output_K.pb (TensorProto files) and
 meta.json, which holds the relative and absolute tolerance the case asks for.  Written are the cases whose inputs and
 outputs are all plain tensors: 1,829 of the 1,884 that onnx 1.23.2 has.  Left out, and counted in the last line, are
-those that take or give sequences, optionals or tensors of strings.  The same onnx package gives the same bytes every
-time.
+those that take or give sequences, optionals or tensors of strings.  The same onnx and Pillow (for one
+encoded image) give the same bytes every time.
 
 OUT_DIR is made anew as a whole; a marker file with the package's version makes a second call return at once.
 """

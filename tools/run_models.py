@@ -75,7 +75,7 @@ def text_pictures(rng, shape):
 
 def make_input(name, kind, shape, seed):
     """Text detection sees text in all of its inputs: without any, its output is a sigmoid's far tail, all below 1e-5,
-    where ONNX Runtime itself changes by half with the last bit of the input.  It is as unsteady on noise of a thousand."""
+    where ONNX Runtime itself changes by half with the last bit of the input.  So it is on noise of a thousand."""
     rng = np.random.default_rng(seed)
     if name == "ppocr_det":
         data = text_pictures(rng, shape)

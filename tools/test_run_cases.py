@@ -84,8 +84,8 @@ class Place:
                 f.write(known)
 
     def run(self, *options):
-        command = [sys.executable, RUNNER, self.program, os.path.join(self.root, "cases"), "--known-failures", self.list]
-        done = subprocess.run(command + ["--silence", "2", *options], capture_output=True, text=True)
+        command = [sys.executable, RUNNER, self.program, os.path.join(self.root, "cases"), "--silence", "2"]
+        done = subprocess.run(command + ["--known-failures", self.list, *options], capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines(), done.stdout + done.stderr
 
 
