@@ -8,6 +8,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Under the address sanitizer what is not given out is out of bounds, with a gap behind each allocation. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define FORBID(at, n) __asan_poison_memory_region((at), (n))
+#define ALLOW(at, n)  __asan_unpoison_memory_region((at), (n))
+#define GAP	      16
+#else
+#define FORBID(at, n) ((void)(at), (void)(n))
+#define ALLOW(at, n)  ((void)(at), (void)(n))
+#define GAP	      0
+#endif
+
 #define FIRST_BLOCK ((size_t)16 << 10)
 #define LAST_BLOCK  ((size_t)1 << 20)
 #define MAX_REQUEST (SIZE_MAX / 4)
@@ -41,6 +58,7 @@ static void drop_newest(struct tw_arena *a)
 	struct block *b = a->newest;
 	a->newest = b->older;
 	a->total -= b->size;
+	ALLOW(b->at, b->size);
 	free(b);
 }
 
@@ -67,6 +85,7 @@ static void add_block(struct tw_arena *a, size_t bytes)
 	b->older = a->newest;
 	a->newest = b;
 	a->total += size;
+	FORBID(b->at, size);
 	if (a->next_size < LAST_BLOCK)
 		a->next_size *= 2;
 }
@@ -79,7 +98,7 @@ void *arena_alloc(struct tw_arena *a, size_t bytes)
 	struct block *b = a->newest;
 	size_t start = b ? (b->used + align - 1) & ~(align - 1) : 0;
 	/* A request of nothing still gets an address of its own. */
-	const size_t need = bytes ? bytes : 1;
+	const size_t need = (bytes ? bytes : 1) + GAP;
 	if (!b || start > b->size || need > b->size - start) {
 		add_block(a, need);
 		b = a->newest;
@@ -87,8 +106,9 @@ void *arena_alloc(struct tw_arena *a, size_t bytes)
 	}
 	char *p = b->at + start;
 	b->used = start + need;
+	ALLOW(p, need - GAP);
 	if (start < b->dirty)
-		memset(p, 0, (b->used < b->dirty ? b->used : b->dirty) - start);
+		memset(p, 0, need - GAP < b->dirty - start ? need - GAP : b->dirty - start);
 	if (b->dirty < b->used)
 		b->dirty = b->used;
 	return p;
@@ -149,8 +169,10 @@ void arena_release(struct tw_arena *a, struct arena_mark m)
 {
 	while (a->newest && a->newest != m.block)
 		drop_newest(a);
-	if (a->newest)
-		a->newest->used = m.used;
+	if (!a->newest)
+		return;
+	a->newest->used = m.used;
+	FORBID(a->newest->at + m.used, a->newest->size - m.used);
 }
 
 size_t arena_bytes(const struct tw_arena *a)
