@@ -92,17 +92,6 @@ void twrt_context_free(struct twrt_context *c)
 	free(c);
 }
 
-static bool simple_dim(const struct twrt_expr *x, int64_t *value) /* a number */
-{
-	if (x->n == 2 && x->code[0] == TWRT_PUSH)
-		*value = x->code[1];
-	else if (x->n == 0)
-		*value = 0;
-	else
-		return false;
-	return true;
-}
-
 enum tw_code twrt_set_input(struct twrt_context *c, int i, enum twrt_type type, int rank, const int64_t *dims, const void *data, struct tw_error *e)
 {
 	const struct twrt_plan *p = &c->model->plan;
@@ -120,7 +109,7 @@ enum tw_code twrt_set_input(struct twrt_context *c, int i, enum twrt_type type, 
 		int64_t want;
 		if (dims[d] < 0)
 			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\": dimension %d is %lld", io->name, d, (long long)dims[d]);
-		if (simple_dim(&io->dims[d], &want) && dims[d] != want)
+		if (twrt_expr_const(&io->dims[d], &want) && dims[d] != want)
 			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\": dimension %d is %lld; the model wants %lld", io->name, d,
 				(long long)dims[d], (long long)want);
 		bytes = tw_mul64(bytes, dims[d], &bad);

@@ -146,6 +146,20 @@ int64_t twrt_expr_eval(const struct twrt_expr *x, const int64_t *symbols, bool *
 	return stack[0];
 }
 
+bool twrt_expr_const(const struct twrt_expr *x, int64_t *value)
+{
+	bool bad = false;
+	for (int i = 0; i < x->n; i++) {
+		if (x->code[i] == TWRT_SYM)
+			return false;
+		i += x->code[i] == TWRT_PUSH;
+	}
+	const int64_t v = twrt_expr_eval(x, NULL, &bad);
+	if (!bad)
+		*value = v;
+	return !bad;
+}
+
 /* Infix text. Each stack entry is a range of one growing buffer's pieces, kept simple: strings of bounded length, "..." beyond. */
 void twrt_expr_text(const struct twrt_expr *x, const char *const *symbols, char *text, size_t size)
 {

@@ -107,6 +107,11 @@ enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struc
 	return code;
 }
 
+bool twrt_image_is(const void *image, int64_t bytes)
+{
+	return bytes >= (int64_t)strlen(MAGIC) && memcmp(image, MAGIC, strlen(MAGIC)) == 0;
+}
+
 static enum tw_code write_all(int fd, const char *at, int64_t bytes)
 {
 	while (bytes > 0) {

@@ -96,10 +96,13 @@ struct twrt_plan {
 /* IMAGE (image.c): header with magic, version, size, checksum; plan; code object; constants, 64-byte aligned. Position-independent: mapping it is loading it. */
 struct twrt_code { const void *object; int64_t bytes; int isa; /* enum tw_isa */ };
 enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, void **image /* malloc */, int64_t *bytes, struct tw_error *e);
+bool twrt_image_is(const void *image, int64_t bytes); /* begins like one */
 enum tw_code twrt_image_save(const char *path, const void *image, int64_t bytes, struct tw_error *e); /* atomic: temporary file, fsync, rename */
 
 /* Infix text of a size expression, for people: "2 * height", cut short at size bytes. */
 void twrt_expr_text(const struct twrt_expr *x, const char *const *symbols, char *text, size_t size);
+/* true: it needs no symbol, and *value is its value */
+bool twrt_expr_const(const struct twrt_expr *x, int64_t *value);
 
 /* MODEL: a loaded image; immutable, shared by any number of threads. */
 struct twrt_model;
