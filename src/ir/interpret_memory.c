@@ -80,14 +80,41 @@ static void add_term(struct twiri_tensor *d, int dim, int64_t div, int64_t mod, 
 	d->terms[d->nterms++] = (struct twiri_term){.dim = dim, .div = div < 1 ? 1 : div, .mod = mod, .stride = stride};
 }
 
-static void describe_rows(struct twiri_machine *x, struct twiri_tensor *d, const struct twiri_layout *layout)
+/* The last factor as strides: its extents are what the factors before it leave. Returns its storage. */
+static int64_t describe_strides(struct twiri_machine *x, struct twiri_tensor *d, const struct twiri_layout *layout, int64_t *inner,
+	bool *bad)
+{
+	const int last = layout->nfactors - 1;
+	int64_t size = 1;
+	for (int k = 0; k < d->rank; k++) {
+		int64_t outer = 1;
+		for (int n = 0; n < last; n++)
+			outer = tw_mul64(outer, layout->extent[n][k], bad);
+		const int64_t stride = layout->extent[last][k];
+		if (stride < 0)
+			twiri_fail(x, NULL, NULL, "tensor %s has a negative stride", d->t->name);
+		inner[k] = outer < 1 ? 1 : d->shape[k] / outer + (d->shape[k] % outer != 0);
+		add_term(d, k, 1, last > 0 ? inner[k] : 0, stride);
+		size = tw_add64(size, tw_mul64(inner[k] > 0 ? inner[k] - 1 : 0, stride, bad), bad);
+	}
+	return size;
+}
+
+static void describe_layout(struct twiri_machine *x, struct twiri_tensor *d, const struct twiri_layout *layout)
 {
 	bool bad = false;
 	int64_t size = 1, inner[TWIR_MAX_RANK];
+	int rows = layout->nfactors;
 	for (int k = 0; k < d->rank; k++)
 		inner[k] = 1;
-	for (int fct = layout->nfactors - 1; fct >= 0; fct--) {
+	if (layout->kind[rows - 1] == TWIR_LAYOUT_STRIDES) {
+		size = describe_strides(x, d, layout, inner, &bad);
+		rows--;
+	}
+	for (int fct = rows - 1; fct >= 0; fct--) {
 		const int64_t *e = layout->extent[fct];
+		if (layout->kind[fct] == TWIR_LAYOUT_STRIDES)
+			twiri_fail(x, NULL, NULL, "tensor %s: strides are the last factor of a layout", d->t->name);
 		for (int k = d->rank - 1; k >= 0; k--) {
 			if (e[k] < 0)
 				twiri_fail(x, NULL, NULL, "the layout of tensor %s has the extent %lld", d->t->name, (long long)e[k]);
@@ -105,10 +132,21 @@ static void describe_rows(struct twiri_machine *x, struct twiri_tensor *d, const
 	d->elements = checked_size(x, d->t, size, bad);
 }
 
+static void describe_plain(struct twiri_machine *x, struct twiri_tensor *d)
+{
+	bool bad = false, empty = false;
+	int64_t size = 1;
+	for (int k = d->rank - 1; k >= 0; k--) {
+		add_term(d, k, 1, 0, size);
+		size = tw_mul64(size, d->shape[k], &bad);
+		empty |= d->shape[k] == 0; /* hides an overflow beside it */
+	}
+	d->elements = empty ? 0 : checked_size(x, d->t, size, bad);
+}
+
 void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t, const int64_t *shape,
 	const struct twiri_layout *layout)
 {
-	bool bad = false;
 	d->t = t;
 	d->type = t->type;
 	d->lanes = t->lanes > 1 ? t->lanes : 1;
@@ -120,39 +158,12 @@ void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struc
 			twiri_fail(x, NULL, NULL, "tensor %s has the extent %lld", t->name, (long long)shape[k]);
 		d->shape[k] = shape[k];
 	}
-	const int nterms = d->rank * (layout && layout->nfactors > 1 ? layout->nfactors : 1);
 	if (!d->terms)
-		d->terms = ARENA_ARRAY(x->arena, struct twiri_term, nterms + 1);
-	if (layout && layout->nfactors == 1 && layout->kind[0] == TWIR_LAYOUT_STRIDES) {
-		int64_t last = 1;
-		bool empty = false;
-		for (int k = 0; k < d->rank; k++) {
-			add_term(d, k, 1, 0, layout->extent[0][k]);
-			empty |= shape[k] == 0;
-			if (layout->extent[0][k] < 0)
-				twiri_fail(x, NULL, NULL, "tensor %s has a negative stride", t->name);
-			if (shape[k] > 0)
-				last = tw_add64(last, tw_mul64(shape[k] - 1, layout->extent[0][k], &bad), &bad);
-		}
-		d->elements = empty ? 0 : checked_size(x, t, last, bad);
-	} else if (layout && layout->nfactors) {
-		for (int k = 0; k < layout->nfactors; k++)
-			if (layout->kind[k] == TWIR_LAYOUT_STRIDES)
-				twiri_fail(x, NULL, NULL, "tensor %s: strides beside other factors of a layout", t->name);
-		describe_rows(x, d, layout);
-	} else {
-		int64_t size = 1;
-		for (int k = d->rank - 1; k >= 0; k--) {
-			add_term(d, k, 1, 0, size);
-			size = tw_mul64(size, shape[k], &bad);
-		}
-		for (int k = 0; k < d->rank; k++)
-			if (shape[k] == 0) { /* a zero hides an overflow beside it */
-				size = 0;
-				bad = false;
-			}
-		d->elements = checked_size(x, t, size, bad);
-	}
+		d->terms = ARENA_ARRAY(x->arena, struct twiri_term, d->rank * (layout->nfactors + 1));
+	if (layout->nfactors)
+		describe_layout(x, d, layout);
+	else
+		describe_plain(x, d);
 	d->plain = true;
 	for (int k = 0; k < d->nterms; k++)
 		d->plain &= d->terms[k].div == 1 && d->terms[k].mod == 0;
