@@ -84,9 +84,11 @@ const struct twir_expr *twir_var(struct twir_module *m, struct twir_var *v)
 
 const struct twir_expr *twir_worker(struct twir_module *m, enum twir_level level)
 {
-	if (!m->workers[level])
+	if (!m->workers[level]) {
 		m->workers[level] =
 			twir_var_exact(m, TWIR_WORKER, twir_scalar_type(TWIR_INDEX), twir_level_name(level));
+		m->workers[level]->level = level;
+	}
 	return twir_var(m, m->workers[level]);
 }
 
