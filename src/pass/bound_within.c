@@ -73,7 +73,11 @@ static struct twir_stmt *group(struct split *x, int from, int to)
 	const int n = x->s->u.formap.n;
 	struct twir_stmt *s = twp_copy(m, x->s);
 	const struct twir_map *map = NULL;
-	bool upper = false, lane = false;
+	bool upper = false;
+	/* The innermost group is the lane region, also where no factor counts lanes because there is only one. */
+	bool lane = to == x->f.n;
+	for (int i = 0; i < x->f.n; i++)
+		lane &= !(x->f.at[i].spatial && x->f.at[i].owner == TWP_LANE);
 	for (int i = from; i < to; i++) {
 		const struct twir_map *one = twp_factor_map(m, &x->f.at[i]);
 		map = map ? twir_compose(m, map, one) : one;
