@@ -173,6 +173,7 @@ struct twir_func {
 	struct twir_var **lets;
 	const struct twir_expr **values;
 	const struct twir_expr *body;
+	bool library; /* of the math library: printed only where it is used */
 };
 
 /* define Y: f32[M, N] = (i, j) => expr;   each element of out by one expression over loads of other tensors */

@@ -62,6 +62,30 @@ void twir_visit_program(const struct twir_program *p, void (*visit)(void *arg, c
 const struct twir_layout *twir_layout_make(struct twir_module *m, enum twir_layout_kind kind, int rank,
 					   const struct twir_expr *const *extent, const struct twir_layout *inner);
 
+/* number.c: constants as text, exact. Decimals where few digits do, else hexadecimal floats; the type is a suffix unless it is index or f32. */
+void twir_print_const(struct tw_buf *b, const struct twir_expr *e);
+/* The value of a float literal (no sign, no suffix); false: malformed or more digits than a double holds. */
+bool twir_float_literal(const char *s, size_t n, double *value);
+
+/* print_expr.c */
+struct twir_printer {
+	struct tw_buf b;
+	struct tw_strmap used;   /* names in scope -> the object */
+	struct tw_map given;     /* object -> its name */
+	VEC(const void *) scope; /* objects that have a name now, innermost last */
+};
+void twir_printer_init(struct twir_printer *p, struct tw_arena *a);
+void twir_print_leave(struct twir_printer *p, int mark); /* names given since scope.n was mark are free again */
+const char *twir_print_name(struct twir_printer *p, const void *object, const char *base);
+const char *twir_print_var(struct twir_printer *p, const struct twir_var *v);
+const char *twir_print_tensor(struct twir_printer *p, const struct twir_tensor *t);
+void twir_print_symbols(void *printer, const struct twir_expr *e); /* reserves the names of the symbols in e */
+void twir_print_list(struct twir_printer *p, int n, const struct twir_expr *const *list);
+void twir_put_expr(struct twir_printer *p, const struct twir_expr *e);
+void twir_put_map(struct twir_printer *p, const struct twir_map *f);
+const char *twir_fold_name(enum twir_kind op);     /* "sum", "fold_max" .. */
+const char *twir_combiner_name(enum twir_kind op); /* "add", "max" .. */
+
 /* alpha.c: equality up to the names of binders */
 struct twir_pairs { /* binders that correspond: left[i] with right[i] */
 	int n;

@@ -11,7 +11,10 @@ struct twir_func *twir_func_find(struct twir_module *m, const char *name)
 	if (f || m->math_loaded)
 		return f;
 	m->math_loaded = true; /* before parsing: the library looks funcs up itself */
+	const int before = m->funcs.n;
 	twir_parse(m, "math.tw", math_text);
+	for (int i = before; i < m->funcs.n; i++)
+		m->funcs.at[i]->library = true;
 	return strmap_get(&m->func_of, name);
 }
 

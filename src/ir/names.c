@@ -4,11 +4,11 @@
 
 #include <stdio.h>
 
+/* Words that only stand where no name can (layout, mirrors, row, from ..) are free. */
 static const char *const words[] = {
-	"symbol", "in", "multiple", "func", "let", "return", "tensor", "define", "from", "program", "out", "alias", "launch",
-	"map", "register", "shared", "mirrors", "layout", "row", "strides", "for", "on", "within", "if", "else", "specialise",
-	"barrier", "repeat", "spatial", "project", "unroll", "vector", "plain", "ranks", "attrs", "where", "true", "false",
-	"inf", "nan", "and", "or", "xor", "not", "sum", "prod", "reduce", "splat", "gather", "void", "add", "mul", "scatter",
+	"symbol", "in", "func", "let", "return", "tensor", "define", "program", "out", "launch", "map", "register", "shared", "for",
+	"on", "within", "if", "else", "specialise", "barrier", "repeat", "spatial", "project", "unroll", "vector", "plain", "ranks",
+	"attrs", "where", "true", "false", "inf", "nan", "sum", "prod", "reduce", "splat", "gather", "void",
 };
 
 bool twir_reserved(const char *name)

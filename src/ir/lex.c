@@ -1,0 +1,271 @@
+/* Tokens of .tw texts, errors that show where, and the names in scope.
+ * Input: text that ends with NUL; any bytes. Comments run from # to the end of the line. */
+#include "ir/parse_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DEEPEST 1200
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_hex(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+void twir_lex_start(struct twir_parser *p, const char *name, const char *text)
+{
+	p->name = name;
+	p->text = p->at = p->line_start = text;
+	p->line = 1;
+	twir_next(p);
+}
+
+_Noreturn void twir_fail(struct twir_parser *p, const struct twir_tok *at, const char *hint, const char *fmt, ...)
+{
+	char reason[512];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(reason, sizeof(reason), fmt, args);
+	va_end(args);
+	/* the line with the token, at most 100 characters around it */
+	const char *start = at->at - (at->column - 1);
+	int column = at->column - 1;
+	if (column > 60) {
+		start += column - 60;
+		column = 60;
+	}
+	char line[101];
+	int n = 0;
+	for (; n < 100 && start[n] && start[n] != '\n'; n++)
+		line[n] = (unsigned char)start[n] < 32 || start[n] == 127 ? ' ' : start[n];
+	line[n] = 0;
+	tw_raise(TW_ERR_MODEL, "%s:%d:%d: %s\n  %s\n  %*s^%s%s", p->name, at->line, at->column, reason, line, column, "",
+		 hint ? "\nhint: " : "", hint ? hint : "");
+}
+
+static void skip_space(struct twir_parser *p)
+{
+	for (;;) {
+		const char c = *p->at;
+		if (c == '#') {
+			while (*p->at && *p->at != '\n')
+				p->at++;
+		} else if (c == '\n') {
+			p->line++;
+			p->line_start = ++p->at;
+		} else if (c == ' ' || c == '\t' || c == '\r') {
+			p->at++;
+		} else {
+			return;
+		}
+	}
+}
+
+static const char *number_end(const char *s)
+{
+	const bool hex = s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
+	if (hex)
+		s += 2;
+	while (hex ? is_hex(*s) : is_digit(*s))
+		s++;
+	if (*s == '.' && s[1] != '.') {
+		s++;
+		while (hex ? is_hex(*s) : is_digit(*s))
+			s++;
+	}
+	const bool exponent = hex ? *s == 'p' || *s == 'P' : *s == 'e' || *s == 'E';
+	if (exponent && (is_digit(s[1]) || ((s[1] == '+' || s[1] == '-') && is_digit(s[2])))) {
+		s += 2;
+		while (is_digit(*s))
+			s++;
+	}
+	while (is_letter(*s) || is_digit(*s)) /* the suffix */
+		s++;
+	return s;
+}
+
+void twir_next(struct twir_parser *p)
+{
+	skip_space(p);
+	const char *s = p->at;
+	struct twir_tok *t = &p->tok;
+	t->at = s;
+	t->line = p->line;
+	t->column = (int)(s - p->line_start) + 1;
+	if (*s == 0) {
+		t->kind = TK_END;
+	} else if (is_letter(*s)) {
+		t->kind = TK_NAME;
+		while (is_letter(*s) || is_digit(*s))
+			s++;
+	} else if (is_digit(*s)) {
+		t->kind = TK_NUMBER;
+		s = number_end(s);
+	} else if (*s == '"') {
+		t->kind = TK_STRING;
+		for (s++; *s && *s != '"' && *s != '\n'; s++)
+			if (*s == '\\' && s[1] && s[1] != '\n')
+				s++;
+		if (*s != '"')
+			twir_fail(p, t, NULL, "a string ends on its line");
+		s++;
+	} else {
+		static const char *const signs[] = {"<<", ">>", "<=", ">=", "==", "!=", "=>", "+:", ".."};
+		t->kind = TK_PUNCT;
+		s++;
+		for (int i = 0; i < TW_COUNT(signs); i++)
+			if (t->at[0] == signs[i][0] && t->at[1] == signs[i][1])
+				s = t->at + 2;
+	}
+	if (s - t->at > 65536)
+		twir_fail(p, t, NULL, "a word or number is too long");
+	t->n = (int)(s - t->at);
+	p->at = s;
+}
+
+bool twir_is(const struct twir_parser *p, const char *text)
+{
+	const size_t n = strlen(text);
+	return p->tok.kind != TK_END && p->tok.kind != TK_STRING && (size_t)p->tok.n == n && memcmp(p->tok.at, text, n) == 0;
+}
+
+bool twir_take(struct twir_parser *p, const char *text)
+{
+	if (!twir_is(p, text))
+		return false;
+	twir_next(p);
+	return true;
+}
+
+static const char *shown(const struct twir_parser *p)
+{
+	if (p->tok.kind == TK_END)
+		return "the end of the text";
+	const unsigned char c = (unsigned char)p->tok.at[0];
+	if (c < 32 || c > 126)
+		return arena_printf(p->scratch, "byte 0x%02x", c);
+	return arena_printf(p->scratch, "'%.*s'", p->tok.n > 40 ? 40 : p->tok.n, p->tok.at);
+}
+
+void twir_expect(struct twir_parser *p, const char *text, const char *hint)
+{
+	if (!twir_take(p, text))
+		twir_fail(p, &p->tok, hint, "expected '%s', found %s", text, shown(p));
+}
+
+const char *twir_take_name(struct twir_parser *p, const char *what)
+{
+	if (p->tok.kind != TK_NAME)
+		twir_fail(p, &p->tok, NULL, "expected %s, found %s", what, shown(p));
+	const char *name = arena_strndup(p->m->arena, p->tok.at, (size_t)p->tok.n);
+	if (twir_reserved(name))
+		twir_fail(p, &p->tok, "choose another name", "expected %s, found '%.40s', a word of the language", what, name);
+	if (p->tok.n > 80)
+		twir_fail(p, &p->tok, NULL, "a name has at most 80 characters");
+	twir_next(p);
+	return name;
+}
+
+int64_t twir_take_int(struct twir_parser *p, const char *what)
+{
+	const struct twir_tok start = p->tok;
+	const bool minus = twir_take(p, "-");
+	if (p->tok.kind != TK_NUMBER)
+		twir_fail(p, &p->tok, NULL, "expected %s, a whole number, found %s", what, shown(p));
+	uint64_t v = 0;
+	for (int i = 0; i < p->tok.n; i++) {
+		if (!is_digit(p->tok.at[i]))
+			twir_fail(p, &p->tok, NULL, "expected %s, a whole number, found %s", what, shown(p));
+		const unsigned d = (unsigned)(p->tok.at[i] - '0');
+		if (v > (UINT64_MAX - d) / 10)
+			twir_fail(p, &start, NULL, "the number is too large");
+		v = v * 10 + d;
+	}
+	if (v > (uint64_t)INT64_MAX + (minus ? 1 : 0))
+		twir_fail(p, &start, NULL, "the number is too large");
+	twir_next(p);
+	return (int64_t)(minus ? 0 - v : v);
+}
+
+const char *twir_take_string(struct twir_parser *p)
+{
+	if (p->tok.kind != TK_STRING)
+		twir_fail(p, &p->tok, NULL, "expected a string, found %s", shown(p));
+	char *out = arena_alloc(p->m->arena, (size_t)p->tok.n);
+	int n = 0;
+	for (int i = 1; i + 1 < p->tok.n; i++) {
+		char c = p->tok.at[i];
+		if (c == '\\') {
+			c = p->tok.at[++i];
+			if (c == 'x') {
+				if (i + 3 >= p->tok.n || !is_hex(p->tok.at[i + 1]) || !is_hex(p->tok.at[i + 2]))
+					twir_fail(p, &p->tok, NULL, "\\x is followed by two hexadecimal digits");
+				const char digits[3] = {p->tok.at[i + 1], p->tok.at[i + 2], 0};
+				c = (char)strtol(digits, NULL, 16);
+				i += 2;
+				if (c == 0)
+					twir_fail(p, &p->tok, NULL, "a string cannot hold \\x00");
+			}
+		}
+		out[n++] = c;
+	}
+	out[n] = 0;
+	twir_next(p);
+	return out;
+}
+
+void twir_enter(struct twir_parser *p)
+{
+	if (++p->depth > DEEPEST)
+		twir_fail(p, &p->tok, "name parts with let", "nested more than %d levels deep", DEEPEST);
+}
+
+void twir_leave(struct twir_parser *p)
+{
+	p->depth--;
+}
+
+/* scope */
+
+struct twir_entry *twir_lookup(const struct twir_parser *p, const char *name)
+{
+	struct twir_entry *b = strmap_get(&p->names, name);
+	return b && b->serial >= p->floor ? b : NULL;
+}
+
+void twir_bind(struct twir_parser *p, const struct twir_tok *at, const char *name, enum twir_bound kind, void *what)
+{
+	if (twir_lookup(p, name) || (!p->no_symbols && strmap_get(&p->symbols, name)))
+		twir_fail(p, at, "names may be used again only where the first is out of scope", "'%s' is already declared here", name);
+	struct twir_entry *b = ARENA_NEW(p->scratch, struct twir_entry);
+	*b = (struct twir_entry){.name = name, .kind = kind, .what = what, .shadowed = strmap_get(&p->names, name), .serial = p->scope.n};
+	strmap_set(&p->names, name, b);
+	vec_push(p->scratch, &p->scope, b);
+}
+
+void twir_unbind(struct twir_parser *p, int mark)
+{
+	while (p->scope.n > mark) {
+		const struct twir_entry *b = p->scope.at[--p->scope.n];
+		strmap_set(&p->names, b->name, b->shadowed);
+	}
+}
+
+struct twir_var *twir_declare_var(struct twir_parser *p, const struct twir_tok *at, enum twir_var_kind kind, struct twir_type type,
+				  const char *name)
+{
+	struct twir_var *v = twir_var_exact(p->m, kind, type, twir_unique(p->m, name));
+	v->base = name;
+	twir_bind(p, at, name, BOUND_VAR, v);
+	return v;
+}

@@ -1,0 +1,170 @@
+/* Expressions: operators by precedence; the types of literals from what stands beside them.
+ * Levels, loosest first: ?: or xor and, comparisons, << >>, + -, * / %, then prefix - and not. */
+#include "ir/parse_int.h"
+
+#include <math.h>
+
+const char *twir_type_text(struct twir_parser *p, struct twir_type t)
+{
+	const char *name = twir_scalar_name((enum twir_scalar)t.scalar);
+	return t.lanes == 1 ? name : arena_printf(p->scratch, "%sx%d", name, t.lanes);
+}
+
+/* A literal without a suffix as a value of another type; everything else as it is. */
+const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o, enum twir_scalar to)
+{
+	const struct twir_expr *e = o.e;
+	if (!o.flexible || e->kind != TWIR_Const || e->type.scalar == to || to == TWIR_I1 || to == TWIR_VOID)
+		return e;
+	if (twir_is_float(to))
+		return twir_float(p->m, to, twir_is_float((enum twir_scalar)e->type.scalar) ? e->u.f : (double)e->u.i);
+	if (twir_is_float((enum twir_scalar)e->type.scalar) || twir_wrap(to, e->u.i) != e->u.i || (to == TWIR_U64 && e->u.i < 0))
+		return e;
+	return twir_int(p->m, to, e->u.i);
+}
+
+static void meet(struct twir_parser *p, struct twir_operand *a, struct twir_operand *b)
+{
+	const enum twir_scalar sa = (enum twir_scalar)a->e->type.scalar, sb = (enum twir_scalar)b->e->type.scalar;
+	if (a->flexible && (!b->flexible || twir_is_float(sb)))
+		a->e = twir_retype(p, *a, sb);
+	else if (b->flexible)
+		b->e = twir_retype(p, *b, sa);
+}
+
+static const struct {
+	const char *text;
+	enum twir_kind kind;
+	int level;
+	bool swapped; /* a > b is b < a */
+} operators[] = {
+	{"or", TWIR_Or, 1, false},   {"xor", TWIR_Xor, 2, false}, {"and", TWIR_And, 3, false}, {"<", TWIR_Lt, 4, false},
+	{"<=", TWIR_Le, 4, false},   {">", TWIR_Lt, 4, true},     {">=", TWIR_Le, 4, true},    {"==", TWIR_Eq, 4, false},
+	{"!=", TWIR_Ne, 4, false},   {"<<", TWIR_Shl, 5, false},  {">>", TWIR_Shr, 5, false},  {"+", TWIR_Add, 6, false},
+	{"-", TWIR_Sub, 6, false},   {"*", TWIR_Mul, 7, false},   {"/", TWIR_Div, 7, false},   {"%", TWIR_Mod, 7, false},
+};
+
+static int operator_of(const struct twir_parser *p)
+{
+	if (p->tok.kind == TK_PUNCT || p->tok.kind == TK_NAME)
+		for (int i = 0; i < TW_COUNT(operators); i++)
+			if (twir_is(p, operators[i].text))
+				return i;
+	return -1;
+}
+
+static struct twir_operand combine(struct twir_parser *p, const struct twir_tok *at, int op, struct twir_operand a, struct twir_operand b)
+{
+	meet(p, &a, &b);
+	const enum twir_kind k = operators[op].kind;
+	const char *why = twir_bad_binary(k, a.e, b.e);
+	if (why)
+		twir_fail(p, at, a.e->type.scalar != b.e->type.scalar ? "convert one side, for example f32(x) or index(x)" : NULL,
+			  "'%s' of %s and %s: %s", operators[op].text, twir_type_text(p, a.e->type), twir_type_text(p, b.e->type), why);
+	const struct twir_expr *e = operators[op].swapped ? twir_binary(p->m, k, b.e, a.e) : twir_binary(p->m, k, a.e, b.e);
+	return (struct twir_operand){e, a.flexible && b.flexible && e->kind == TWIR_Const && operators[op].level > 4};
+}
+
+static struct twir_operand parse_prefix(struct twir_parser *p)
+{
+	const struct twir_tok at = p->tok;
+	if (twir_take(p, "-")) {
+		if (p->tok.kind == TK_NUMBER || twir_is(p, "inf") || twir_is(p, "nan") ||
+		    (p->tok.kind == TK_NAME && p->tok.n > 4 && (memcmp(p->tok.at, "inf_", 4) == 0 || memcmp(p->tok.at, "nan_", 4) == 0)))
+			return twir_literal(p, true);
+		twir_enter(p);
+		const struct twir_expr *a = parse_prefix(p).e;
+		twir_leave(p);
+		const char *why = twir_bad_unary(TWIR_Neg, a);
+		if (why)
+			twir_fail(p, &at, NULL, "'-' of %s: %s", twir_type_text(p, a->type), why);
+		return (struct twir_operand){twir_unary(p->m, TWIR_Neg, a), false};
+	}
+	if (twir_take(p, "not")) {
+		twir_enter(p);
+		const struct twir_expr *a = parse_prefix(p).e;
+		twir_leave(p);
+		const char *why = twir_bad_unary(TWIR_Not, a);
+		if (why)
+			twir_fail(p, &at, NULL, "'not' of %s: %s", twir_type_text(p, a->type), why);
+		return (struct twir_operand){twir_not(p->m, a), false};
+	}
+	return twir_parse_primary(p);
+}
+
+struct twir_operand twir_parse_binary(struct twir_parser *p, int least)
+{
+	twir_enter(p);
+	struct twir_operand a = parse_prefix(p);
+	for (int op; (op = operator_of(p)) >= 0 && operators[op].level >= least;) {
+		const struct twir_tok at = p->tok;
+		twir_next(p);
+		const struct twir_operand b = twir_parse_binary(p, operators[op].level + 1);
+		a = combine(p, &at, op, a, b);
+		const int next = operator_of(p);
+		if (operators[op].level == 4 && next >= 0 && operators[next].level == 4)
+			twir_fail(p, &p->tok, "write a < b and b < c", "comparisons do not chain");
+	}
+	twir_leave(p);
+	return a;
+}
+
+static const struct twir_expr *choose(struct twir_parser *p, const struct twir_tok *at, const struct twir_expr *c, struct twir_operand a,
+				      struct twir_operand b)
+{
+	meet(p, &a, &b);
+	const char *why = twir_bad_choice(TWIR_Cond, c, a.e, b.e);
+	if (why)
+		twir_fail(p, at, NULL, "'? :' of %s, %s and %s: %s", twir_type_text(p, c->type), twir_type_text(p, a.e->type),
+			  twir_type_text(p, b.e->type), why);
+	return twir_cond(p->m, c, a.e, b.e);
+}
+
+/* c ? a : d ? b : e is a chain: it is read in a loop, however long, and built from its end. */
+struct twir_operand twir_parse_operand(struct twir_parser *p)
+{
+	struct link {
+		struct twir_tok at;
+		const struct twir_expr *c;
+		struct twir_operand a;
+	};
+	VEC(struct link) chain = {0};
+	twir_enter(p);
+	struct twir_operand last = twir_parse_binary(p, 1);
+	while (twir_is(p, "?")) {
+		struct link link = {.at = p->tok, .c = last.e};
+		twir_next(p);
+		link.a = twir_parse_operand(p);
+		twir_expect(p, ":", "a condition is written c ? a : b");
+		vec_push(p->scratch, &chain, link);
+		last = twir_parse_binary(p, 1);
+	}
+	for (int i = chain.n - 1; i >= 0; i--)
+		last = (struct twir_operand){choose(p, &chain.at[i].at, chain.at[i].c, chain.at[i].a, last), false};
+	twir_leave(p);
+	return last;
+}
+
+const struct twir_expr *twir_parse_expr(struct twir_parser *p)
+{
+	return twir_parse_operand(p).e;
+}
+
+const struct twir_expr *twir_parse_typed(struct twir_parser *p, struct twir_type type, const char *what)
+{
+	const struct twir_tok at = p->tok;
+	const struct twir_expr *e = twir_retype(p, twir_parse_operand(p), (enum twir_scalar)type.scalar);
+	if (!twir_type_eq(e->type, type))
+		twir_fail(p, &at, NULL, "%s must have type %s, not %s", what, twir_type_text(p, type), twir_type_text(p, e->type));
+	return e;
+}
+
+const struct twir_expr *twir_parse_size(struct twir_parser *p, const char *what)
+{
+	const struct twir_tok at = p->tok;
+	const struct twir_expr *e = twir_parse_typed(p, twir_scalar_type(TWIR_INDEX), what);
+	const char *why = twir_bad_extents(1, &e);
+	if (why)
+		twir_fail(p, &at, NULL, "%s: %s", what, why);
+	return e;
+}

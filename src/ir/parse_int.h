@@ -1,0 +1,92 @@
+/* parse_int: the lexer and the parts of the recursive-descent parser of .tw texts. */
+#ifndef TW_PARSE_INT_H
+#define TW_PARSE_INT_H
+
+#include "ir/ir_int.h"
+
+enum twir_token { TK_END, TK_NAME, TK_NUMBER, TK_STRING, TK_PUNCT };
+
+struct twir_tok {
+	enum twir_token kind;
+	const char *at; /* in the text */
+	int n;
+	int line, column; /* from 1 */
+};
+
+enum twir_bound { BOUND_VAR, BOUND_TENSOR, BOUND_MAP };
+
+struct twir_entry {
+	const char *name;
+	enum twir_bound kind;
+	void *what;
+	struct twir_entry *shadowed;
+	int serial;
+};
+
+struct twir_parser {
+	struct twir_module *m;
+	struct tw_arena *scratch; /* freed when parsing ends, however it ends */
+	const char *name, *text, *at;
+	int line;
+	const char *line_start;
+	struct twir_tok tok; /* the next token */
+	int depth;
+	struct tw_strmap names; /* name -> struct twir_entry */
+	struct tw_strmap symbols; /* of the module, by the names they have in texts */
+	VEC(struct twir_entry *) scope;
+	int floor;       /* bindings below it are invisible: programs and funcs see only their own */
+	bool no_symbols; /* in funcs */
+	VEC(const struct twir_expr *) folds; /* of the definition being parsed */
+};
+
+/* An operand; a literal without a suffix takes the type of what it meets. */
+struct twir_operand {
+	const struct twir_expr *e;
+	bool flexible;
+};
+
+/* lex.c */
+void twir_lex_start(struct twir_parser *p, const char *name, const char *text);
+void twir_next(struct twir_parser *p);
+_Noreturn void twir_fail(struct twir_parser *p, const struct twir_tok *at, const char *hint, const char *fmt, ...) TW_PRINTF(4, 5);
+bool twir_is(const struct twir_parser *p, const char *text);     /* is the next token this word or sign? */
+bool twir_take(struct twir_parser *p, const char *text);         /* ... then pass it */
+void twir_expect(struct twir_parser *p, const char *text, const char *hint);
+const char *twir_take_name(struct twir_parser *p, const char *what); /* any word that is not reserved; in the module's arena */
+int64_t twir_take_int(struct twir_parser *p, const char *what);  /* a plain, possibly negative integer */
+const char *twir_take_string(struct twir_parser *p);
+void twir_enter(struct twir_parser *p);                          /* a level of nesting; fails when there are too many */
+void twir_leave(struct twir_parser *p);
+
+/* scope */
+void twir_bind(struct twir_parser *p, const struct twir_tok *at, const char *name, enum twir_bound kind, void *what);
+struct twir_entry *twir_lookup(const struct twir_parser *p, const char *name);
+void twir_unbind(struct twir_parser *p, int mark); /* everything bound since scope.n was mark */
+struct twir_var *twir_declare_var(struct twir_parser *p, const struct twir_tok *at, enum twir_var_kind kind, struct twir_type type,
+				  const char *name);
+
+/* parse_expr.c */
+struct twir_operand twir_parse_operand(struct twir_parser *p);
+const struct twir_expr *twir_parse_expr(struct twir_parser *p);
+const struct twir_expr *twir_parse_typed(struct twir_parser *p, struct twir_type type, const char *what);
+const struct twir_expr *twir_parse_size(struct twir_parser *p, const char *what);
+const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o, enum twir_scalar to);
+const char *twir_type_text(struct twir_parser *p, struct twir_type t);
+struct twir_operand twir_parse_binary(struct twir_parser *p, int least);
+enum { TWIR_SHIFT_LEVEL = 5 }; /* the level of << >>: everything that binds tighter than comparisons */
+
+/* parse_primary.c */
+struct twir_operand twir_parse_primary(struct twir_parser *p);
+int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const struct twir_expr **index, int *wide);
+struct twir_operand twir_literal(struct twir_parser *p, bool minus);
+
+/* parse_decl.c */
+struct twir_type twir_parse_type(struct twir_parser *p);
+struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope scope, struct twir_tok *at);
+const struct twir_map *twir_parse_map(struct twir_parser *p);
+bool twir_parse_level(struct twir_parser *p, enum twir_level *level);
+
+/* parse_stmt.c */
+struct twir_stmt *twir_parse_block(struct twir_parser *p);
+
+#endif
