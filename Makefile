@@ -36,7 +36,7 @@ test-all: build venv
 test-models: build venv
 	@$(PYTHON) tools/run_models.py $(BUILD)/tilewright
 
-demo: build venv
+demo: build
 	@tools/demo.sh $(BUILD)
 
 lint: setup
