@@ -10,7 +10,17 @@ typedef uint32_t tw_id;
 
 struct tw_attr { /* one attribute of a node, as parsed */
 	const char *name;
-	enum tw_attr_kind { TW_ATTR_INT, TW_ATTR_FLOAT, TW_ATTR_STRING, TW_ATTR_TENSOR, TW_ATTR_GRAPH, TW_ATTR_INTS, TW_ATTR_FLOATS, TW_ATTR_STRINGS, TW_ATTR_OTHER } kind;
+	enum tw_attr_kind {
+		TW_ATTR_INT,
+		TW_ATTR_FLOAT,
+		TW_ATTR_STRING,
+		TW_ATTR_TENSOR,
+		TW_ATTR_GRAPH,
+		TW_ATTR_INTS,
+		TW_ATTR_FLOATS,
+		TW_ATTR_STRINGS,
+		TW_ATTR_OTHER
+	} kind;
 	int64_t i;
 	float f;
 	const char *s; /* NUL-terminated copy; s_n its length (strings may hold NULs) */
@@ -19,33 +29,39 @@ struct tw_attr { /* one attribute of a node, as parsed */
 	const int64_t *ints;
 	const float *floats;
 	const char **strings;
-	tw_id tensor;           /* a constant tensor of the graph */
+	tw_id tensor;		/* a constant tensor of the graph */
 	struct tw_graph *graph; /* If, Loop, Scan */
 };
 
 struct tw_tensor {
-	const char *name; /* "" for unnamed */
-	enum twir_scalar type; /* TWIR_VOID: not known yet */
-	int rank;              /* -1: not known yet */
+	const char *name;		/* "" for unnamed */
+	enum twir_scalar type;		/* TWIR_VOID: not known yet */
+	int rank;			/* -1: not known yet */
 	const struct twir_expr **shape; /* rank sizes of type index */
-	const void *data;      /* constant: row-major little-endian elements (in the mapped model file or the arena); NULL: not constant */
-	int64_t bytes;         /* of data */
-	int nvalues;           /* small integer tensors (shapes, axes): element values over symbols; -1: not known */
+	const void *
+		data; /* constant: row-major little-endian elements (in the mapped model file or the arena); NULL: not constant */
+	int64_t bytes; /* of data */
+	int nvalues;   /* small integer tensors (shapes, axes): element values over symbols; -1: not known */
 	const struct twir_expr **values;
-	tw_id producer;        /* node, or TW_NONE: input or constant */
+	tw_id producer;		/* node, or TW_NONE: input or constant */
 	struct twir_tensor *ir; /* made on demand by tw_graph_ir: the tensor of compute definitions */
 };
 
 struct tw_node {
 	const struct tw_op *op; /* ops/op.h */
-	const char *name;       /* node name, or "OpType_17" */
+	const char *name;	/* node name, or "OpType_17" */
 	const char *op_type, *domain;
-	int opset;              /* of its domain in the model */
+	int opset; /* of its domain in the model */
 	int nin, nout;
 	tw_id *in, *out;
 	int nattrs;
 	const struct tw_attr *attrs;
 	bool dead;
+};
+
+struct tw_require { /* a run whose symbols give a != b is refused: the shapes were inferred as if they were equal */
+	const struct twir_expr *a, *b;
+	const char *why; /* "node 'add_3' (Add): sizes of axis 2" */
 };
 
 struct tw_graph {
@@ -56,20 +72,27 @@ struct tw_graph {
 	VEC(tw_id) inputs, outputs;
 	const char *name;
 	struct tw_graph *outer; /* of a subgraph */
-	const char *producer;   /* "pytorch 2.1", for messages */
-	int nmeta; /* metadata_props of the model */
+	const char *producer;	/* "pytorch 2.1", for messages */
+	int nmeta;		/* metadata_props of the model */
 	const char **meta_keys, **meta_values;
+	VEC(struct tw_require) requires; /* sizes that could not be proved equal: checked at launch */
 };
 
 struct tw_graph *tw_graph_new(struct tw_arena *a, struct twir_module *m);
-tw_id tw_graph_tensor(struct tw_graph *g, const char *name, enum twir_scalar type, int rank, const struct twir_expr *const *shape); /* rank -1: unknown */
-tw_id tw_graph_constant(struct tw_graph *g, const char *name, enum twir_scalar type, int rank, const int64_t *dims, const void *data); /* data is kept, not copied */
-tw_id tw_graph_node(struct tw_graph *g, const struct tw_op *op, const char *name, int opset, int nin, const tw_id *in, int nout, const tw_id *out, int nattrs, const struct tw_attr *attrs);
+tw_id tw_graph_tensor(struct tw_graph *g, const char *name, enum twir_scalar type, int rank,
+		      const struct twir_expr *const *shape); /* rank -1: unknown */
+tw_id tw_graph_constant(struct tw_graph *g, const char *name, enum twir_scalar type, int rank, const int64_t *dims,
+			const void *data); /* data is kept, not copied */
+tw_id tw_graph_node(struct tw_graph *g, const struct tw_op *op, const char *name, int opset, int nin, const tw_id *in,
+		    int nout, const tw_id *out, int nattrs, const struct tw_attr *attrs);
 /* The compute tensor of a graph tensor (type and rank must be known). */
 struct twir_tensor *tw_graph_ir(struct tw_graph *g, tw_id t);
 bool tw_graph_static(const struct tw_graph *g, tw_id t, int64_t *dims); /* all sizes constants? */
-void tw_graph_replace(struct tw_graph *g, tw_id from, tw_id to);        /* every use, graph outputs too, of `from` becomes `to` */
-void tw_graph_uses(const struct tw_graph *g, int *count);               /* count[tensor]: uses by live nodes (subgraphs included) and outputs */
+void tw_graph_replace(struct tw_graph *g, tw_id from,
+		      tw_id to); /* every use, graph outputs too, of `from` becomes `to` */
+void tw_graph_uses(const struct tw_graph *g,
+		   int *count); /* count[tensor]: uses by live nodes (subgraphs included) and outputs */
+void tw_graph_require(struct tw_graph *g, const struct twir_expr *a, const struct twir_expr *b, const char *why);
 const char *tw_graph_print(struct tw_arena *a, const struct tw_graph *g); /* text form for --dump and golden tests */
 const char *tw_graph_shape_text(struct tw_arena *a, const struct tw_graph *g, tw_id t); /* "f32[1, 3, N, 224]" */
 

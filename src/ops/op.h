@@ -20,7 +20,7 @@ struct tw_attr_spec {
 
 enum tw_op_flags {
 	TW_OP_SHAPE_ONLY = 1, /* needs only the shapes of its inputs (Shape, Size) */
-	TW_OP_HOST = 2,       /* no compute definition: runs as a host operator of rt/host by name */
+	TW_OP_HOST = 2,	      /* no compute definition: runs as a host operator of rt/host by name */
 	TW_OP_RESHAPE = 4,    /* output has the input 0's elements in the same order */
 	TW_OP_RANDOM = 8      /* not folded */
 };
@@ -29,7 +29,9 @@ struct tw_op {
 	const char *name;   /* "Softmax" */
 	const char *domain; /* NULL: "" = ai.onnx */
 	int since, until;   /* versions of the opset it serves, inclusive; until 0: the newest known */
-	struct { int min, max; } in, out; /* counts; max -1: any */
+	struct {
+		int min, max;
+	} in, out;			  /* counts; max -1: any */
 	const struct tw_attr_spec *attrs; /* ends with name NULL; any other attribute is refused by name */
 	unsigned flags;
 	void (*infer)(struct tw_opctx *x);   /* sets type and shape of every output; checks inputs and attributes */
@@ -47,30 +49,34 @@ struct tw_opctx {
 };
 
 const struct tw_op *tw_op_find(const char *domain, const char *name, int opset); /* NULL: not supported at that opset */
-const struct tw_op *tw_op_any(const char *domain, const char *name); /* some version of it, to say "opset 9 is not supported; 13.. is" */
+const struct tw_op *tw_op_any(const char *domain,
+			      const char *name); /* some version of it, to say "opset 9 is not supported; 13.. is" */
 int tw_op_count(void);
 const struct tw_op *tw_op_at(int i);
 /* A node of a known operator, its type and domain filled in (graph/ itself does not know operators). For passes that make nodes. */
-tw_id tw_op_node(struct tw_graph *g, const struct tw_op *op, const char *name, int opset, int nin, const tw_id *in, int nout, const tw_id *out, int nattrs, const struct tw_attr *attrs);
+tw_id tw_op_node(struct tw_graph *g, const struct tw_op *op, const char *name, int opset, int nin, const tw_id *in,
+		 int nout, const tw_id *out, int nattrs, const struct tw_attr *attrs);
 
 /* context.c: helpers for infer. Every complaint goes through tw_op_fail: "node 'conv1' (Conv, opset 13): ...". */
 _Noreturn void tw_op_fail(struct tw_opctx *x, enum tw_code code, const char *fmt, ...) TW_PRINTF(3, 4);
-bool tw_has_in(struct tw_opctx *x, int i);   /* present? */
+bool tw_has_in(struct tw_opctx *x, int i); /* present? */
 bool tw_has_out(struct tw_opctx *x, int i);
-struct tw_tensor *tw_in(struct tw_opctx *x, int i);  /* valid until the graph grows */
+struct tw_tensor *tw_in(struct tw_opctx *x, int i); /* valid until the graph grows */
 struct tw_tensor *tw_out(struct tw_opctx *x, int i);
 enum twir_scalar tw_in_type(struct tw_opctx *x, int i);
 int tw_in_rank(struct tw_opctx *x, int i);
 const struct twir_expr *tw_in_dim(struct tw_opctx *x, int i, int d); /* d < 0 counts from the end */
 void tw_set_out(struct tw_opctx *x, int i, enum twir_scalar type, int rank, const struct twir_expr *const *shape);
 void tw_need_type(struct tw_opctx *x, int i, const char *allowed); /* "f32 f64 i32", "float", "int", "numeric", "any" */
-void tw_need_same_type(struct tw_opctx *x, int first, int last); /* absent inputs do not count */
-int tw_axis(struct tw_opctx *x, int64_t axis, int rank); /* normalises -rank..rank-1, fails beyond */
+void tw_need_same_type(struct tw_opctx *x, int first, int last);   /* absent inputs do not count */
+int tw_axis(struct tw_opctx *x, int64_t axis, int rank);	   /* normalises -rank..rank-1, fails beyond */
 /* Integer values of a small input: constants or expressions over symbols; -1 when not known at compile time. Fails when absent-but-required. */
 int tw_in_values(struct tw_opctx *x, int i, const struct twir_expr *const **values);
 int tw_in_consts(struct tw_opctx *x, int i, const int64_t **values); /* plain integers only; -1: not known */
-bool tw_in_scalar(struct tw_opctx *x, int i, double *value); /* constant scalar or one-element tensor of any numeric type */
-int tw_in_floats(struct tw_opctx *x, int i, const double **values); /* elements of a constant of any numeric type; -1: not constant */
+bool tw_in_scalar(struct tw_opctx *x, int i,
+		  double *value); /* constant scalar or one-element tensor of any numeric type */
+int tw_in_floats(struct tw_opctx *x, int i,
+		 const double **values); /* elements of a constant of any numeric type; -1: not constant */
 /* ints of an attribute or, from some opset on, an input (axes, pads, steps): input i when given, else the attribute; -1: neither */
 int tw_ints(struct tw_opctx *x, const char *attr, int input, const int64_t **values);
 /* Multidirectional broadcast of the shapes of inputs first..last; fails when sizes cannot match. Equal symbols match; 1 stretches. A constant beside a symbol gives
@@ -78,32 +84,45 @@ int tw_ints(struct tw_opctx *x, const char *attr, int input, const int64_t **val
 int tw_broadcast(struct tw_opctx *x, int first, int last, const struct twir_expr **shape);
 const struct twir_expr *tw_simplify(struct tw_opctx *x, const struct twir_expr *e);
 /* The sizes must be equal: proved, refused, or left to a check at launch (tw_graph_require). Returns the simpler of the two. */
-const struct twir_expr *tw_same_size(struct tw_opctx *x, const struct twir_expr *a, const struct twir_expr *b, const char *what);
+const struct twir_expr *tw_same_size(struct tw_opctx *x, const struct twir_expr *a, const struct twir_expr *b,
+				     const char *what);
 const struct twir_expr *tw_product(struct tw_opctx *x, int n, const struct twir_expr *const *sizes);
 
 /* Helpers for compute. */
 struct twir_tensor *tw_x(struct tw_opctx *x, int i); /* the compute tensor of input i */
 struct twir_tensor *tw_y(struct tw_opctx *x, int i); /* ... of output i */
-struct twir_tensor *tw_temp(struct tw_opctx *x, const char *name, enum twir_scalar type, int rank, const struct twir_expr *const *shape);
+struct twir_tensor *tw_temp(struct tw_opctx *x, const char *name, enum twir_scalar type, int rank,
+			    const struct twir_expr *const *shape);
 /* Fresh axes i0, i1 .. with ranges 0..shape-1, and their variables as expressions */
 struct twir_var **tw_axes(struct tw_opctx *x, const struct twir_tensor *t, const struct twir_expr ***as_exprs);
 struct twir_var *tw_fold_axis(struct tw_opctx *x, const char *name, const struct twir_expr *extent);
-void tw_define(struct tw_opctx *x, struct twir_tensor *out, struct twir_var *const *axes, const struct twir_expr *value);
+void tw_define(struct tw_opctx *x, struct twir_tensor *out, struct twir_var *const *axes,
+	       const struct twir_expr *value);
 /* t at the trailing axes, with sizes of 1 read at 0: numpy broadcasting. f16 and bf16 come back as f32 (tw_define casts back on the way out). */
-const struct twir_expr *tw_load_broadcast(struct tw_opctx *x, struct twir_tensor *t, int n, const struct twir_expr *const *axes);
-const struct twir_expr *tw_load(struct tw_opctx *x, struct twir_tensor *t, int n, const struct twir_expr *const *index); /* same casts */
+const struct twir_expr *tw_load_broadcast(struct tw_opctx *x, struct twir_tensor *t, int n,
+					  const struct twir_expr *const *axes);
+const struct twir_expr *tw_load(struct tw_opctx *x, struct twir_tensor *t, int n,
+				const struct twir_expr *const *index); /* same casts */
 /* index -> coordinates of a row-major shape, and back */
-void tw_unflatten(struct tw_opctx *x, const struct twir_expr *flat, int n, const struct twir_expr *const *shape, const struct twir_expr **coords);
-const struct twir_expr *tw_flatten(struct tw_opctx *x, int n, const struct twir_expr *const *shape, const struct twir_expr *const *coords);
+void tw_unflatten(struct tw_opctx *x, const struct twir_expr *flat, int n, const struct twir_expr *const *shape,
+		  const struct twir_expr **coords);
+const struct twir_expr *tw_flatten(struct tw_opctx *x, int n, const struct twir_expr *const *shape,
+				   const struct twir_expr *const *coords);
+/* Coordinates in `from` of the element that has coordinates `to_at` in `to`, a shape of the same elements in the same order. Axes that the shapes share stay apart, so
+   that the map is short even when sizes are symbols. */
+void tw_reindex(struct tw_opctx *x, int nto, const struct twir_expr *const *to, const struct twir_expr *const *to_at,
+		int nfrom, const struct twir_expr *const *from, const struct twir_expr **from_at);
 /* A constant tensor made by the operator itself (a table, a window); becomes a graph constant. */
-struct twir_tensor *tw_table(struct tw_opctx *x, const char *name, enum twir_scalar type, int rank, const int64_t *dims, const void *data);
+struct twir_tensor *tw_table(struct tw_opctx *x, const char *name, enum twir_scalar type, int rank, const int64_t *dims,
+			     const void *data);
 
 /* values.c: constants as numbers, and small tensors as expressions. */
-int64_t tw_data_int(enum twir_scalar type, const void *data, int64_t i);  /* element i; floats are truncated */
+int64_t tw_data_int(enum twir_scalar type, const void *data, int64_t i); /* element i; floats are truncated */
 double tw_data_float(enum twir_scalar type, const void *data, int64_t i);
 /* Element values of a small integer or i1 tensor (index and i1 expressions): from its data, or as inference found them; -1: not known. */
 int tw_tensor_values(struct tw_graph *g, tw_id t, const struct twir_expr *const **values);
-void tw_evaluate_outputs(struct tw_opctx *x); /* fills values (or constant data) of the node's small outputs; x->computes may be empty */
+void tw_evaluate_outputs(
+	struct tw_opctx *x); /* fills values (or constant data) of the node's small outputs; x->computes may be empty */
 
 /* infer.c: runs infer over the graph in order: fills types, shapes and, for small integer tensors, symbolic values (by evaluating the compute definition on
    the inputs' values, so shape arithmetic needs no code of its own). Checks counts, attributes and types against the row first. All unsupported nodes were reported

@@ -1,0 +1,87 @@
+/* onnx_int.h: what the files of onnx/ share: the decoded model, before it becomes a graph. Strings are in the arena, tensors stay slices of the file. */
+#ifndef TW_ONNX_INT_H
+#define TW_ONNX_INT_H
+
+#include "onnx/onnx.h"
+#include "onnx/wire.h"
+
+struct onnx_attr {
+	const char *name, *ref; /* ref: of the calling function's attribute, or NULL */
+	int type;		/* AttributeProto.AttributeType, or 0 when not said */
+	bool has_f, has_i, has_s, has_t;
+	struct tw_wire message; /* all of it */
+};
+
+struct onnx_node {
+	const char *name, *op_type, *domain, *overload;
+	int nin, nout, nattrs;
+	const char **in, **out; /* "" absent */
+	const struct onnx_attr *attrs;
+	int opset; /* of its domain where it stands; 0: the domain is not imported */
+};
+
+struct onnx_opset {
+	const char *domain;
+	int64_t version;
+};
+
+struct onnx_value { /* input or output */
+	const char *name;
+	const char *kind; /* NULL: a tensor; else "sequence" .. */
+	int elem;
+	int rank;			   /* -1: not said */
+	int64_t dims[TWIR_MAX_RANK];	   /* -1: not a plain number */
+	const char *params[TWIR_MAX_RANK]; /* dim_param or "" */
+};
+
+struct onnx_function {
+	const char *name, *domain, *overload;
+	VEC(struct onnx_opset) opsets;
+	VEC(const char *) inputs, outputs, attrs; /* attrs: names */
+	VEC(struct onnx_attr) defaults;
+	VEC(struct onnx_node) nodes;
+};
+
+struct onnx_model {
+	const char *file;
+	struct tw_arena *arena;
+	int64_t ir_version;
+	const char *producer, *name;
+	VEC(struct onnx_opset) opsets;
+	VEC(struct onnx_function) functions;
+	VEC(struct onnx_node) nodes; /* of the main graph */
+	VEC(struct onnx_value) inputs, outputs;
+	VEC(struct tw_wire) initializers;
+	int nsparse;
+	bool has_graph;
+	VEC(const char *) meta_keys, meta_values;
+};
+
+/* model.c */
+void onnx_decode(struct tw_arena *a, const char *file, const void *bytes, size_t size, struct onnx_model *out);
+int onnx_opset_of(const struct onnx_opset *list, int n, const char *domain); /* 0: none */
+const char *onnx_domain(const char *domain);				     /* "ai.onnx" is "" */
+
+/* functions.c: the main graph's nodes with calls of model-local functions replaced by their bodies, attributes resolved, opsets filled in. */
+void onnx_expand(struct onnx_model *m, int *n, struct onnx_node **nodes);
+
+/* tensor_proto.c */
+const char *onnx_elem_name(int elem);	   /* "float8e4m3fn" */
+enum twir_scalar onnx_elem_type(int elem); /* TWIR_VOID: not supported */
+struct onnx_tensor_options {
+	const char *folder; /* external data; NULL: refused */
+	struct tw_onnx_files *files;
+	int64_t copy_up_to; /* data of up to this many bytes is copied (aligned); larger may stay in the file */
+};
+/* elem_out: the TensorProto type; out->type is TWIR_VOID (and no data) when it is not supported. */
+void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct onnx_tensor_options *o,
+			struct tw_onnx_tensor *out, int *elem_out);
+
+/* external.c: `length` bytes (-1: the rest) at `offset` of a file inside the model's folder */
+const void *onnx_external(struct tw_arena *a, const struct onnx_tensor_options *o, const char *tensor,
+			  const char *location, int64_t offset, int64_t length, int64_t *bytes);
+
+/* attributes.c: attribute to graph form. Returns false (and the reason) when its type is not supported. */
+bool onnx_attribute(struct tw_graph *g, const struct onnx_attr *in, struct tw_attr *out, const char **reason);
+
+#endif

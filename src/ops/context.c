@@ -1,0 +1,279 @@
+/* context.c: what shape inference of every operator is written with.
+ *
+ * Input: a node in a graph. Output: types, shapes and values of its inputs; types and shapes of its outputs. Every
+ * complaint names the node, its operator and opset. */
+#include "ops/op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void tw_op_fail(struct tw_opctx *x, enum tw_code code, const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	tw_raise(code, "node '%s' (%s, opset %d): %s", x->node->name, x->node->op_type, x->node->opset, text);
+}
+
+bool tw_has_in(struct tw_opctx *x, int i)
+{
+	return i < x->node->nin && x->node->in[i] != TW_NONE;
+}
+
+bool tw_has_out(struct tw_opctx *x, int i)
+{
+	return i < x->node->nout && x->node->out[i] != TW_NONE;
+}
+
+struct tw_tensor *tw_in(struct tw_opctx *x, int i)
+{
+	if (!tw_has_in(x, i))
+		tw_op_fail(x, TW_ERR_MODEL, "input %d is missing", i);
+	return &x->g->tensors.at[x->node->in[i]];
+}
+
+struct tw_tensor *tw_out(struct tw_opctx *x, int i)
+{
+	if (!tw_has_out(x, i))
+		tw_op_fail(x, TW_ERR_MODEL, "output %d is missing", i);
+	return &x->g->tensors.at[x->node->out[i]];
+}
+
+enum twir_scalar tw_in_type(struct tw_opctx *x, int i)
+{
+	return tw_in(x, i)->type;
+}
+
+int tw_in_rank(struct tw_opctx *x, int i)
+{
+	return tw_in(x, i)->rank;
+}
+
+const struct twir_expr *tw_in_dim(struct tw_opctx *x, int i, int d)
+{
+	const struct tw_tensor *t = tw_in(x, i);
+	const int at = d < 0 ? d + t->rank : d;
+	if (at < 0 || at >= t->rank)
+		tw_op_fail(x, TW_ERR_MODEL, "input %d has rank %d, which is too low", i, t->rank);
+	return t->shape[at];
+}
+
+void tw_set_out(struct tw_opctx *x, int i, enum twir_scalar type, int rank, const struct twir_expr *const *shape)
+{
+	if (!tw_has_out(x, i))
+		return;
+	if (rank > TWIR_MAX_RANK)
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output of rank %d; at most %d are supported", rank, TWIR_MAX_RANK);
+	const struct twir_expr **sizes = ARENA_ARRAY(x->g->arena, const struct twir_expr *, rank);
+	for (int d = 0; d < rank; d++) {
+		int64_t n;
+		sizes[d] = tw_simplify(x, shape[d]);
+		if (twir_const_int(sizes[d], &n) && n < 0)
+			tw_op_fail(x, TW_ERR_MODEL, "size %d of output %d would be %" PRId64, d, i, n);
+	}
+	struct tw_tensor *t = tw_out(x, i);
+	t->type = type;
+	t->rank = rank;
+	t->shape = sizes;
+}
+
+/* ---- types */
+
+static bool in_class(enum twir_scalar t, const char *word, size_t n)
+{
+	static const struct {
+		const char *name;
+		unsigned set;
+	} classes[] = {
+#define B(T) (1u << TWIR_##T)
+		{"float", B(F16) | B(BF16) | B(F32) | B(F64)},
+		{"signed", B(I8) | B(I16) | B(I32) | B(I64)},
+		{"unsigned", B(U8) | B(U16) | B(U32) | B(U64)},
+		{"int", B(I8) | B(I16) | B(I32) | B(I64) | B(U8) | B(U16) | B(U32) | B(U64)},
+		{"numeric", B(F16) | B(BF16) | B(F32) | B(F64) | B(I8) | B(I16) | B(I32) | B(I64) | B(U8) | B(U16) |
+				    B(U32) | B(U64)},
+		{"bool", B(I1)},
+		{"index", B(I32) | B(I64)},
+		{"any", ~0u},
+#undef B
+	};
+	for (int i = 0; i < TW_COUNT(classes); i++)
+		if (strlen(classes[i].name) == n && !memcmp(classes[i].name, word, n))
+			return classes[i].set >> t & 1;
+	const char *name = twir_scalar_name(t);
+	return strlen(name) == n && !memcmp(name, word, n);
+}
+
+void tw_need_type(struct tw_opctx *x, int i, const char *allowed)
+{
+	const enum twir_scalar t = tw_in_type(x, i);
+	for (const char *word = allowed; *word;) {
+		const size_t n = strcspn(word, " ");
+		if (in_class(t, word, n))
+			return;
+		word += n;
+		word += strspn(word, " ");
+	}
+	tw_op_fail(x, TW_ERR_UNSUPPORTED, "input %d of type %s is not supported; %s is", i, twir_scalar_name(t),
+		   allowed);
+}
+
+void tw_need_same_type(struct tw_opctx *x, int first, int last)
+{
+	for (int i = first + 1; i <= last; i++)
+		if (tw_has_in(x, i) && tw_in_type(x, i) != tw_in_type(x, first))
+			tw_op_fail(x, TW_ERR_MODEL, "inputs %d and %d have different types, %s and %s", first, i,
+				   twir_scalar_name(tw_in_type(x, first)), twir_scalar_name(tw_in_type(x, i)));
+}
+
+int tw_axis(struct tw_opctx *x, int64_t axis, int rank)
+{
+	if (axis < -rank || axis >= rank)
+		tw_op_fail(x, TW_ERR_MODEL, "axis %" PRId64 " is outside of rank %d", axis, rank);
+	return (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* ---- values of inputs */
+
+int tw_in_values(struct tw_opctx *x, int i, const struct twir_expr *const **values)
+{
+	tw_in(x, i);
+	return tw_tensor_values(x->g, x->node->in[i], values);
+}
+
+int tw_in_consts(struct tw_opctx *x, int i, const int64_t **values)
+{
+	const struct twir_expr *const *exprs;
+	const int n = tw_in_values(x, i, &exprs);
+	if (n < 0)
+		return -1;
+	int64_t *out = ARENA_ARRAY(x->arena, int64_t, n);
+	for (int k = 0; k < n; k++)
+		if (!twir_const_int(exprs[k], &out[k]))
+			return -1;
+	*values = out;
+	return n;
+}
+
+int tw_in_floats(struct tw_opctx *x, int i, const double **values)
+{
+	const struct tw_tensor *t = tw_in(x, i);
+	int64_t dims[TWIR_MAX_RANK], n = 1;
+	if (!t->data || !tw_graph_static(x->g, x->node->in[i], dims))
+		return -1;
+	for (int d = 0; d < t->rank; d++)
+		n *= dims[d];
+	if (n > 65536)
+		return -1;
+	double *out = ARENA_ARRAY(x->arena, double, n);
+	for (int64_t k = 0; k < n; k++)
+		out[k] = tw_data_float(t->type, t->data, k);
+	*values = out;
+	return (int)n;
+}
+
+bool tw_in_scalar(struct tw_opctx *x, int i, double *value)
+{
+	const double *values;
+	if (tw_in_floats(x, i, &values) != 1)
+		return false;
+	*value = values[0];
+	return true;
+}
+
+int tw_ints(struct tw_opctx *x, const char *attr, int input, const int64_t **values)
+{
+	if (input >= 0 && tw_has_in(x, input)) {
+		const int n = tw_in_consts(x, input, values);
+		if (n < 0)
+			tw_op_fail(x, TW_ERR_UNSUPPORTED, "'%s' (input %d) must be known when the model is compiled",
+				   attr, input);
+		return n;
+	}
+	return tw_attr_ints(x->node, attr, values);
+}
+
+/* ---- sizes */
+
+const struct twir_expr *tw_simplify(struct tw_opctx *x, const struct twir_expr *e)
+{
+	if (e->kind == TWIR_Const || e->kind == TWIR_Var)
+		return e;
+	struct twir_facts f;
+	twir_facts_init(&f, x->m);
+	return twir_simplify(&f, e);
+}
+
+const struct twir_expr *tw_product(struct tw_opctx *x, int n, const struct twir_expr *const *sizes)
+{
+	const struct twir_expr *p = twir_index(x->m, 1);
+	for (int i = 0; i < n; i++)
+		p = twir_mul(x->m, p, sizes[i]);
+	return tw_simplify(x, p);
+}
+
+static void count_node(void *arg, const struct twir_expr *e)
+{
+	(void)e;
+	++*(int *)arg;
+}
+
+static int weight(const struct twir_expr *e)
+{
+	int n = 0;
+	twir_visit_expr(e, count_node, &n);
+	return n;
+}
+
+const struct twir_expr *tw_same_size(struct tw_opctx *x, const struct twir_expr *a, const struct twir_expr *b,
+				     const char *what)
+{
+	a = tw_simplify(x, a);
+	b = tw_simplify(x, b);
+	int64_t ca, cb;
+	if (a == b)
+		return a;
+	const bool const_a = twir_const_int(a, &ca), const_b = twir_const_int(b, &cb);
+	if (const_a && const_b)
+		tw_op_fail(x, TW_ERR_MODEL, "%s: sizes %" PRId64 " and %" PRId64 " do not match", what, ca, cb);
+	const struct twir_expr *difference = tw_simplify(x, twir_sub(x->m, a, b));
+	if (twir_const_int(difference, &ca)) {
+		if (ca != 0)
+			tw_op_fail(x, TW_ERR_MODEL, "%s: sizes %s and %s do not match", what,
+				   twir_print_expr(x->arena, a), twir_print_expr(x->arena, b));
+		return weight(a) <= weight(b) ? a : b;
+	}
+	tw_graph_require(x->g, a, b,
+			 arena_printf(x->g->arena, "node '%s' (%s): %s", x->node->name, x->node->op_type, what));
+	return const_a ? a : const_b ? b : weight(a) <= weight(b) ? a : b;
+}
+
+static bool is_one(const struct twir_expr *e)
+{
+	int64_t v;
+	return twir_const_int(e, &v) && v == 1;
+}
+
+int tw_broadcast(struct tw_opctx *x, int first, int last, const struct twir_expr **shape)
+{
+	int rank = 0;
+	for (int i = first; i <= last; i++)
+		if (tw_has_in(x, i) && tw_in_rank(x, i) > rank)
+			rank = tw_in_rank(x, i);
+	for (int d = 0; d < rank; d++) {
+		const struct twir_expr *size = twir_index(x->m, 1);
+		for (int i = first; i <= last; i++) {
+			const int at = tw_has_in(x, i) ? d - (rank - tw_in_rank(x, i)) : -1;
+			if (at < 0 || is_one(tw_in_dim(x, i, at)))
+				continue;
+			const struct twir_expr *other = tw_in_dim(x, i, at);
+			size = is_one(size) ? other
+					    : tw_same_size(x, size, other,
+							   arena_printf(x->arena, "axis %d of the inputs", d));
+		}
+		shape[d] = size;
+	}
+	return rank;
+}

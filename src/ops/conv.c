@@ -1,0 +1,363 @@
+/* conv.c: Conv and ConvTranspose.
+ *
+ * A convolution is a matmul of the weights, seen as a matrix, with a matrix of input windows: A'[g, m, k], B'[n, g, k, p], C' = sum over k, then
+ * Y is C' in the shape of the output, plus bias. Schedules fuse A', B' and Y into the matmul. Depthwise convolutions have no reuse
+ * over output channels: they are a direct sum over the window. A transposed convolution is the matmul of input pixels first, then a
+ * gather of the few products that fall on an output pixel. */
+#include "ops/elementwise.h"
+#include "ops/window.h"
+
+#include <inttypes.h>
+
+typedef const struct twir_expr *E;
+
+struct conv {
+	struct tw_window w;
+	int64_t group, mg, cg; /* output and input channels of one group */
+	bool transposed;
+};
+
+static int64_t constant_dim(struct tw_opctx *x, int i, int d)
+{
+	int64_t v;
+	if (!twir_const_int(tw_in_dim(x, i, d), &v))
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "weights of a shape that is not known when the model is compiled");
+	return v;
+}
+
+static void read_conv(struct tw_opctx *x, struct conv *c, bool transposed)
+{
+	const int rank = tw_in_rank(x, 0);
+	if (rank < 3 || tw_in_rank(x, 1) != rank)
+		tw_op_fail(x, TW_ERR_MODEL, "input of rank %d with weights of rank %d", rank, tw_in_rank(x, 1));
+	c->transposed = transposed;
+	c->group = tw_attr_int(x->node, "group", 1);
+	const int64_t first = constant_dim(x, 1, 0), second = constant_dim(x, 1, 1);
+	if (c->group < 1 || first % c->group)
+		tw_op_fail(x, TW_ERR_MODEL, "group = %" PRId64 " does not divide %" PRId64 " channels", c->group,
+			   first);
+	c->mg = transposed ? second : first / c->group;
+	c->cg = transposed ? first / c->group : second;
+	int64_t kernel[TW_MAX_SPATIAL];
+	for (int d = 0; d < rank - 2; d++)
+		kernel[d] = constant_dim(x, 1, 2 + d);
+	if (transposed)
+		tw_window_numbers(x, &c->w, kernel);
+	else
+		tw_window_read(x, &c->w, kernel, false);
+	tw_same_size(x, tw_in_dim(x, 0, 1), twir_index(x->m, c->cg * c->group), "input channels and weights");
+}
+
+static void set_output(struct tw_opctx *x, const struct conv *c)
+{
+	E shape[TWIR_MAX_RANK] = {tw_in_dim(x, 0, 0), twir_index(x->m, c->mg * c->group)};
+	for (int d = 0; d < c->w.n; d++)
+		shape[2 + d] = c->w.out[d];
+	if (tw_has_in(x, 2)) {
+		if (tw_in_rank(x, 2) != 1)
+			tw_op_fail(x, TW_ERR_MODEL, "bias of rank %d", tw_in_rank(x, 2));
+		tw_same_size(x, tw_in_dim(x, 2, 0), shape[1], "bias and output channels");
+	}
+	tw_set_out(x, 0, tw_in_type(x, 0), 2 + c->w.n, shape);
+}
+
+static void check_types(struct tw_opctx *x)
+{
+	tw_need_type(x, 0, "float");
+	tw_need_same_type(x, 0, x->node->nin - 1);
+}
+
+static void infer_conv(struct tw_opctx *x)
+{
+	struct conv c = {0};
+	check_types(x);
+	read_conv(x, &c, false);
+	set_output(x, &c);
+}
+
+static E add_bias(struct tw_opctx *x, E value, E channel)
+{
+	return tw_has_in(x, 2) ? twir_add(x->m, value, tw_load(x, tw_x(x, 2), 1, &channel)) : value;
+}
+
+/* Sum over the window, one input channel for each output channel. */
+static void direct(struct tw_opctx *x, const struct conv *c)
+{
+	const struct tw_window *w = &c->w;
+	struct twir_tensor *y = tw_y(x, 0);
+	E *i, inside = NULL, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TW_MAX_SPATIAL];
+	struct twir_var **axes = tw_axes(x, y, &i), *fold[TW_MAX_SPATIAL];
+	at[0] = i[0];
+	at[1] = tw_simplify(x, twir_div(x->m, i[1], twir_index(x->m, c->mg)));
+	tap[0] = i[1];
+	tap[1] = twir_index(x->m, 0);
+	for (int d = 0; d < w->n; d++) {
+		extent[d] = twir_index(x->m, w->kernel[d]);
+		fold[d] = tw_fold_axis(x, "k", extent[d]);
+		tap[2 + d] = twir_var(x->m, fold[d]);
+		at[2 + d] = tw_window_at(x, w, d, i[2 + d], tap[2 + d], &inside);
+	}
+	E value = tw_load(x, tw_x(x, 0), 2 + w->n, at);
+	value = tw_where_inside(x, inside, value, tw_like(x, value, 0));
+	const E product = twir_mul(x->m, value, tw_load(x, tw_x(x, 1), 2 + w->n, tap));
+	tw_define(x, y, axes, add_bias(x, twir_fold(x->m, TWIR_Add, w->n, fold, extent, product), i[1]));
+}
+
+struct product { /* C'[n, (g), i, p] = sum over k of A'[(g), i, k] * B'[n, (g), k, p] */
+	struct twir_tensor *a, *b, *c;
+	bool grouped;
+	E rows, depth, pixels;
+};
+
+static void make_product(struct tw_opctx *x, const struct conv *c, E rows, E depth, E pixels, struct product *p)
+{
+	const enum twir_scalar type = tw_compute_type(tw_in_type(x, 0));
+	const E n = tw_in_dim(x, 0, 0), g = twir_index(x->m, c->group);
+	p->grouped = c->group > 1;
+	p->rows = rows;
+	p->depth = depth;
+	p->pixels = pixels;
+	const E a[] = {g, rows, depth}, b[] = {n, g, depth, pixels}, y[] = {n, g, rows, pixels};
+	const E a1[] = {rows, depth}, b1[] = {n, depth, pixels}, y1[] = {n, rows, pixels};
+	p->a = tw_temp(x, "weights", type, p->grouped ? 3 : 2, p->grouped ? a : a1);
+	p->b = tw_temp(x, "windows", type, p->grouped ? 4 : 3, p->grouped ? b : b1);
+	p->c = tw_temp(x, "product", type, p->grouped ? 4 : 3, p->grouped ? y : y1);
+}
+
+static void define_product(struct tw_opctx *x, const struct product *p)
+{
+	E *i;
+	struct twir_var **axes = tw_axes(x, p->c, &i);
+	struct twir_var *k = tw_fold_axis(x, "k", p->depth);
+	const E ke = twir_var(x->m, k);
+	const E a[] = {i[1], i[2], ke}, b[] = {i[0], i[1], ke, i[3]};
+	const E a1[] = {i[1], ke}, b1[] = {i[0], ke, i[2]};
+	const E product = twir_mul(x->m, tw_load(x, p->a, p->a->rank, p->grouped ? a : a1),
+				   tw_load(x, p->b, p->b->rank, p->grouped ? b : b1));
+	tw_define(x, p->c, axes, twir_fold(x->m, TWIR_Add, 1, &k, &p->depth, product));
+}
+
+/* The element of C' for output channel f (row = f of one group, `rest` after it) and pixel p. */
+static E load_product(struct tw_opctx *x, const struct conv *c, const struct product *p, E n, E group, E row, E pixel)
+{
+	const E at[] = {n, group, row, pixel}, at1[] = {n, row, pixel};
+	(void)c;
+	return tw_load(x, p->c, p->c->rank, p->grouped ? at : at1);
+}
+
+static E channel_of(struct tw_opctx *x, const struct conv *c, E group, E inner, int64_t size)
+{
+	return c->group > 1 ? twir_add(x->m, twir_mul(x->m, group, twir_index(x->m, size)), inner) : inner;
+}
+
+static void implicit_matmul(struct tw_opctx *x, const struct conv *c)
+{
+	const struct tw_window *w = &c->w;
+	E taps[TWIR_MAX_RANK] = {twir_index(x->m, c->cg)}, *i, at[TWIR_MAX_RANK], split[TWIR_MAX_RANK],
+	  pixel[TWIR_MAX_RANK];
+	for (int d = 0; d < w->n; d++)
+		taps[1 + d] = twir_index(x->m, w->kernel[d]);
+	struct product p;
+	make_product(x, c, twir_index(x->m, c->mg), tw_product(x, 1 + w->n, taps), tw_product(x, w->n, w->out), &p);
+	/* A' */
+	struct twir_var **axes = tw_axes(x, p.a, &i);
+	const int off = p.grouped;
+	tw_unflatten(x, i[off + 1], 1 + w->n, taps, split);
+	at[0] = channel_of(x, c, i[0], i[off], c->mg);
+	for (int d = 0; d <= w->n; d++)
+		at[1 + d] = split[d];
+	tw_define(x, p.a, axes, tw_load(x, tw_x(x, 1), 2 + w->n, at));
+	/* B' */
+	axes = tw_axes(x, p.b, &i);
+	tw_unflatten(x, i[off + 1], 1 + w->n, taps, split);
+	tw_unflatten(x, i[off + 2], w->n, w->out, pixel);
+	E inside = NULL;
+	at[0] = i[0];
+	at[1] = channel_of(x, c, i[1], split[0], c->cg);
+	for (int d = 0; d < w->n; d++)
+		at[2 + d] = tw_window_at(x, w, d, pixel[d], split[1 + d], &inside);
+	const E value = tw_load(x, tw_x(x, 0), 2 + w->n, at);
+	tw_define(x, p.b, axes, tw_where_inside(x, inside, value, tw_like(x, value, 0)));
+	define_product(x, &p);
+	/* Y */
+	struct twir_tensor *y = tw_y(x, 0);
+	axes = tw_axes(x, y, &i);
+	const E mg = twir_index(x->m, c->mg);
+	const E group = p.grouped ? twir_div(x->m, i[1], mg) : NULL, row = p.grouped ? twir_mod(x->m, i[1], mg) : i[1];
+	const E sum = load_product(x, c, &p, i[0], group, row, tw_flatten(x, w->n, w->out, i + 2));
+	tw_define(x, y, axes, add_bias(x, sum, i[1]));
+}
+
+static void compute_conv(struct tw_opctx *x)
+{
+	struct conv c = {0};
+	read_conv(x, &c, false);
+	if (c.cg == 1 && c.group > 1 && c.mg <= 8)
+		direct(x, &c);
+	else
+		implicit_matmul(x, &c);
+}
+
+/* ---- ConvTranspose */
+
+static void transposed_sizes(struct tw_opctx *x, struct conv *c)
+{
+	struct twir_module *m = x->m;
+	struct tw_window *w = &c->w;
+	const int64_t *extra, *shape, *pads;
+	const int nextra = tw_attr_ints(x->node, "output_padding", &extra);
+	int nshape = tw_attr_ints(x->node, "output_shape", &shape);
+	const int npads = tw_attr_ints(x->node, "pads", &pads);
+	const char *pad = tw_attr_string(x->node, "auto_pad", "NOTSET");
+	const bool upper = !strcmp(pad, "SAME_UPPER"), same = upper || !strcmp(pad, "SAME_LOWER");
+	if (!same && strcmp(pad, "NOTSET") && strcmp(pad, "VALID") && *pad)
+		tw_op_fail(x, TW_ERR_MODEL, "auto_pad = '%s' is not known", pad);
+	if (nshape == w->n + 2) {
+		shape += 2;
+		nshape = w->n;
+	}
+	if ((nextra >= 0 && nextra != w->n) || (nshape >= 0 && nshape != w->n) || (npads >= 0 && npads != 2 * w->n))
+		tw_op_fail(x, TW_ERR_MODEL, "output_padding, output_shape or pads have the wrong length");
+	for (int d = 0; d < w->n; d++) {
+		const int64_t more = nextra < 0 ? 0 : extra[d];
+		if (more < 0 || more > 1 << 20 || (npads > 0 && (pads[d] < 0 || pads[w->n + d] < 0)))
+			tw_op_fail(x, TW_ERR_MODEL, "negative output_padding or pads");
+		const E stride = twir_index(m, w->stride[d]);
+		const E full = twir_add(m, twir_mul(m, twir_sub(m, w->in[d], twir_index(m, 1)), stride),
+					twir_index(m, more + (w->kernel[d] - 1) * w->dilation[d] + 1));
+		if (nshape < 0 && !same) {
+			const bool given = npads >= 0 && strcmp(pad, "VALID");
+			w->begin[d] = twir_index(m, given ? pads[d] : 0);
+			w->end[d] = twir_index(m, given ? pads[w->n + d] : 0);
+			w->out[d] = tw_simplify(x, twir_sub(m, twir_sub(m, full, w->begin[d]), w->end[d]));
+			continue;
+		}
+		w->out[d] = nshape >= 0 ? twir_index(m, shape[d]) : tw_simplify(x, twir_mul(m, w->in[d], stride));
+		const E total = twir_max(m, twir_sub(m, full, w->out[d]), twir_index(m, 0));
+		const E half = twir_div(m, total, twir_index(m, 2));
+		w->begin[d] = tw_simplify(x, upper ? half : twir_sub(m, total, half));
+		w->end[d] = tw_simplify(x, twir_sub(m, total, w->begin[d]));
+	}
+}
+
+static void infer_transposed(struct tw_opctx *x)
+{
+	struct conv c = {0};
+	check_types(x);
+	read_conv(x, &c, true);
+	transposed_sizes(x, &c);
+	set_output(x, &c);
+}
+
+/* Along axis d: is a multiple of the stride that lands in the input left after kernel element k? Gives the input coordinate. */
+static E source(struct tw_opctx *x, const struct tw_window *w, int d, E o, E k, E *inside)
+{
+	struct twir_module *m = x->m;
+	const E t =
+		tw_simplify(x, twir_sub(m, twir_add(m, o, w->begin[d]), twir_mul(m, k, twir_index(m, w->dilation[d]))));
+	const E stride = twir_index(m, w->stride[d]), at = twir_div(m, t, stride);
+	if (w->stride[d] > 1)
+		tw_both(x, inside, twir_eq(m, twir_mod(m, t, stride), twir_index(m, 0)));
+	tw_both(x, inside, twir_le(m, twir_index(m, 0), t));
+	tw_both(x, inside, twir_lt(m, at, w->in[d]));
+	return at;
+}
+
+/* Windows that do not overlap: output o belongs to exactly one input and one kernel element, or to none. */
+static E only_source(struct tw_opctx *x, const struct tw_window *w, int d, E o, E *k, E *inside)
+{
+	struct twir_module *m = x->m;
+	const E t = tw_simplify(x, twir_add(m, o, w->begin[d])), stride = twir_index(m, w->stride[d]);
+	const E at = tw_simplify(x, twir_div(m, t, stride));
+	*k = tw_simplify(x, twir_mod(m, t, stride));
+	if (w->kernel[d] < w->stride[d])
+		tw_both(x, inside, twir_lt(m, *k, twir_index(m, w->kernel[d])));
+	struct twir_facts f;
+	twir_facts_init(&f, m);
+	const E beyond = twir_div(m, twir_add(m, twir_sub(m, w->out[d], twir_index(m, 1)), w->begin[d]), stride);
+	if (!twir_prove(&f, twir_lt(m, beyond, w->in[d])))
+		tw_both(x, inside, twir_lt(m, at, w->in[d]));
+	return at;
+}
+
+static void compute_transposed(struct tw_opctx *x)
+{
+	struct conv c = {0};
+	read_conv(x, &c, true);
+	transposed_sizes(x, &c);
+	const struct tw_window *w = &c.w;
+	E rows[TWIR_MAX_RANK] = {twir_index(x->m, c.mg)}, *i, at[TWIR_MAX_RANK], split[TWIR_MAX_RANK];
+	for (int d = 0; d < w->n; d++)
+		rows[1 + d] = twir_index(x->m, w->kernel[d]);
+	struct product p;
+	make_product(x, &c, tw_product(x, 1 + w->n, rows), twir_index(x->m, c.cg), tw_product(x, w->n, w->in), &p);
+	const int off = p.grouped;
+	struct twir_var **axes = tw_axes(x, p.a, &i);
+	tw_unflatten(x, i[off], 1 + w->n, rows, split);
+	at[0] = channel_of(x, &c, i[0], i[off + 1], c.cg);
+	for (int d = 0; d <= w->n; d++)
+		at[1 + d] = split[d];
+	tw_define(x, p.a, axes, tw_load(x, tw_x(x, 1), 2 + w->n, at));
+	axes = tw_axes(x, p.b, &i);
+	tw_unflatten(x, i[off + 2], w->n, w->in, split);
+	at[0] = i[0];
+	at[1] = channel_of(x, &c, i[1], i[off + 1], c.cg);
+	for (int d = 0; d < w->n; d++)
+		at[2 + d] = split[d];
+	tw_define(x, p.b, axes, tw_load(x, tw_x(x, 0), 2 + w->n, at));
+	define_product(x, &p);
+
+	struct twir_tensor *y = tw_y(x, 0);
+	axes = tw_axes(x, y, &i);
+	bool apart = true;
+	for (int d = 0; d < w->n; d++)
+		apart = apart && w->kernel[d] <= w->stride[d] && w->dilation[d] == 1;
+	const E mg = twir_index(x->m, c.mg);
+	const E group = p.grouped ? twir_div(x->m, i[1], mg) : NULL;
+	E row[TWIR_MAX_RANK] = {p.grouped ? twir_mod(x->m, i[1], mg) : i[1]}, pixel[TWIR_MAX_RANK], inside = NULL;
+	struct twir_var *fold[TW_MAX_SPATIAL];
+	for (int d = 0; d < w->n; d++) {
+		if (apart) {
+			pixel[d] = only_source(x, w, d, i[2 + d], &row[1 + d], &inside);
+			continue;
+		}
+		fold[d] = tw_fold_axis(x, "k", rows[1 + d]);
+		row[1 + d] = twir_var(x->m, fold[d]);
+		pixel[d] = source(x, w, d, i[2 + d], row[1 + d], &inside);
+	}
+	E value = load_product(x, &c, &p, i[0], group, tw_flatten(x, 1 + w->n, rows, row),
+			       tw_flatten(x, w->n, w->in, pixel));
+	value = tw_where_inside(x, inside, value, tw_like(x, value, 0));
+	if (!apart)
+		value = twir_fold(x->m, TWIR_Add, w->n, fold, rows + 1, value);
+	tw_define(x, y, axes, add_bias(x, value, i[1]));
+}
+
+#define WINDOW                                                                                                         \
+	{"auto_pad", TW_ATTR_STRING, false}, {"dilations", TW_ATTR_INTS, false}, {"group", TW_ATTR_INT, false},        \
+		{"kernel_shape", TW_ATTR_INTS, false}, {"pads", TW_ATTR_INTS, false},                                  \
+	{                                                                                                              \
+		"strides", TW_ATTR_INTS, false                                                                         \
+	}
+
+static const struct tw_attr_spec attrs_conv[] = {WINDOW, {NULL}};
+static const struct tw_attr_spec attrs_transposed[] = {
+	WINDOW, {"output_padding", TW_ATTR_INTS, false}, {"output_shape", TW_ATTR_INTS, false}, {NULL}};
+
+const struct tw_op tw_ops_conv[] = {
+	{.name = "Conv",
+	 .since = 1,
+	 .in = {2, 3},
+	 .out = {1, 1},
+	 .attrs = attrs_conv,
+	 .infer = infer_conv,
+	 .compute = compute_conv},
+	{.name = "ConvTranspose",
+	 .since = 1,
+	 .in = {2, 3},
+	 .out = {1, 1},
+	 .attrs = attrs_transposed,
+	 .infer = infer_transposed,
+	 .compute = compute_transposed},
+	{0},
+};
