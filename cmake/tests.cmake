@@ -55,3 +55,11 @@ foreach(file IN LISTS tw_test_mains)
 	add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 	set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endforeach()
+
+# Tools that tests call with arguments: test/tools/NAME.c, with the whole library inside.
+file(GLOB tw_test_tools CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/tools/*.c)
+foreach(file IN LISTS tw_test_tools)
+	get_filename_component(name ${file} NAME_WE)
+	add_executable(${name} ${file})
+	target_link_libraries(${name} PRIVATE tilewright_static)
+endforeach()

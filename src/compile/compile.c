@@ -1,4 +1,4 @@
-/* The whole pipeline on one screen: tw_compile names the steps in the order in which data flows. It always ends in a bundle image. */
+/* The whole pipeline on one screen: twc_lowered and pipeline name the steps in the order in which data flows. It always ends in a bundle image. */
 #include "compile/compile_int.h"
 
 #include <stdio.h>
@@ -49,17 +49,15 @@ static void optimise(struct twc *c)
 	opt_remove_dead(c->g);
 }
 
-struct dumper {
+struct stage {
 	struct twc *c;
-	int number, pass;
+	int number;
 };
 
-static void dump_pass(void *arg, const char *name, const struct twir_program *p)
+static void after_pass(void *arg, const char *name, const struct twir_program *p)
 {
-	struct dumper *d = arg;
-	char stage[64];
-	snprintf(stage, sizeof(stage), "%02d.%s", d->pass++, name);
-	twc_dump(d->c, d->number, p, stage);
+	const struct stage *s = arg;
+	s->c->after(s->c->after_arg, s->c, s->number, name, p);
 }
 
 static void schedule_and_lower(struct twc *c)
@@ -71,12 +69,22 @@ static void schedule_and_lower(struct twc *c)
 			continue;
 		tw_schedule(&g->task, &c->target, &g->launch);
 		for (int k = 0; k < g->launch.kernels.n; k++) {
-			struct dumper d = {c, c->programs.n, 0};
+			struct stage s = {c, c->programs.n};
 			struct twir_program *p = g->launch.kernels.at[k].program;
-			tw_lower(c->m, p, &c->target, c->o->dump_dir ? dump_pass : NULL, &d);
+			tw_lower(c->m, p, &c->target, c->after ? after_pass : NULL, &s);
 			vec_push(c->arena, &c->programs, p);
 		}
 	}
+}
+
+void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder)
+{
+	twc_progress(c, "reading the model", 0, 1);
+	twc_graph(c, model, bytes, folder);       /* ONNX bytes -> graph */
+	optimise(c);                              /* graph -> graph */
+	opt_lower(c->g, &c->definitions);         /* graph -> compute definitions */
+	opt_group(&c->definitions, &c->groups);   /* definitions -> tasks */
+	schedule_and_lower(c);                    /* tasks -> programs -> lowered programs */
 }
 
 static bool compiler_progress(void *arg, int done, int all)
@@ -156,15 +164,10 @@ static void pipeline(void *arg)
 			tw_raise(TW_ERR_USAGE, "there is no instruction set '%s': choose scalar, generic, neon, avx2 or avx512", c->o->isa);
 		tw_target_with_isa(&c->target, isa);
 	}
-	twc_progress(c, "reading the model", 0, 1);
-	twc_graph(c, j->model, j->bytes, j->folder);    /* ONNX bytes -> graph */
-	optimise(c);                                    /* graph -> graph */
-	opt_lower(c->g, &c->definitions);               /* graph -> compute definitions */
-	opt_group(&c->definitions, &c->groups);         /* definitions -> tasks */
-	schedule_and_lower(c);                          /* tasks -> programs -> lowered programs */
-	generate_code(c);                               /* programs -> C -> shared object */
-	twc_plan(c);                                    /* launches -> plan */
-	finish(j);                                      /* constants computed; plan + code + weights -> image */
+	twc_lowered(c, j->model, j->bytes, j->folder); /* ONNX bytes -> lowered programs: see above */
+	generate_code(c);                              /* programs -> C -> shared object */
+	twc_plan(c);                                   /* launches -> plan */
+	finish(j);                                     /* constants computed; plan + code + weights -> image */
 }
 
 enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, void **image,
@@ -175,6 +178,7 @@ enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, co
 	struct job j = {.c = &c, .model = model, .bytes = bytes, .folder = folder, .image = image, .image_bytes = image_bytes};
 	*image = NULL;
 	*image_bytes = 0;
+	c.after = c.o->dump_dir ? twc_dump : NULL;
 	c.arena = arena_new();
 	if (!c.arena) {
 		tw_error_set(e, TW_ERR_MEMORY, "out of memory");

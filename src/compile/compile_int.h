@@ -25,16 +25,22 @@ struct twc {
 	VEC(struct twir_var *) symbols; /* of the plan: those that some input's size tells */
 	struct twrt_plan plan;
 	double started; /* seconds */
+	/* Called with every program as scheduled ("input") and after each pass; NULL: none. Dumps and tests hang here. */
+	void (*after)(void *arg, struct twc *c, int number, const char *pass, const struct twir_program *p);
+	void *after_arg;
 };
+
+/* compile.c: the steps from the model's bytes to lowered programs */
+void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder);
 
 /* Raises TW_ERR_CANCELLED when the caller asks to stop. */
 void twc_progress(struct twc *c, const char *stage, int done, int all);
 void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...) TW_PRINTF(3, 4);
 
-/* graph.c: import, infer, optimise */
+/* compile.c: import and infer */
 void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder);
-/* dump.c: writes NAME.PASS.tw files */
-void twc_dump(struct twc *c, int number, const struct twir_program *p, const char *stage);
+/* dump.c: an `after` that writes one file for each program and pass to the options' dump_dir */
+void twc_dump(void *arg, struct twc *c, int number, const char *pass, const struct twir_program *p);
 /* size_expr.c */
 struct twrt_expr twc_size(const struct twc *c, const struct twir_expr *e);
 /* plan.c */

@@ -54,6 +54,9 @@ extern const struct tw_template *const tw_templates[]; /* ends with NULL; first 
 
 /* schedule.c: template or rule, then fusion, then parameters. */
 void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out);
+/* The same with a template and point of the caller's choice. */
+void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, const struct tw_template *template,
+	const struct tw_point *point, struct tw_launch *out);
 const char *tw_schedule_name(const struct tw_task *task, const struct tw_target *t); /* "matmul", "rule" */
 
 /* rule.c: the rule-based schedule: one program for any definition. */

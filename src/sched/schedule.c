@@ -29,30 +29,44 @@ static struct twir_compute *merged(const struct tw_task *task)
 	return c;
 }
 
-void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out)
+/* Parameters, simplification and the verifier's word, for each kernel. */
+static void finish(struct twir_module *m, struct tw_launch *out)
 {
-	struct twir_module *m = task->m;
-	const struct tw_template *chosen = choose(task, t);
-	if (chosen) {
-		struct tw_space s = {0};
-		chosen->space(m->arena, t, &s);
-		TW_CHECK(s.points.n > 0, "template %s has an empty space", chosen->name);
-		chosen->build(task, t, &s.points.at[0], out);
-		for (int k = 0; k < out->kernels.n; k++) {
-			struct twir_program *p = out->kernels.at[k].program;
-			if (task->consumer)
-				tw_fuse_epilogue(m, p, task->anchor->out, task->consumer);
-			for (int i = task->nproducers - 1; i >= 0; i--)
-				tw_fuse_prologue(m, p, task->producers[i]);
-		}
-	} else {
-		struct tw_kernel k = {.program = tw_rule_schedule(m, task->name, merged(task), t)};
-		vec_push(m->arena, &out->kernels, k);
-	}
 	for (int k = 0; k < out->kernels.n; k++) {
 		struct tw_kernel *kernel = &out->kernels.at[k];
 		tw_bind_params(m, kernel->program, kernel);
 		twir_simplify_program(m, kernel->program);
 		twir_verify_program(m, kernel->program, TW_ERR_INTERNAL);
 	}
+}
+
+void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, const struct tw_template *template,
+		       const struct tw_point *point, struct tw_launch *out)
+{
+	struct twir_module *m = task->m;
+	template->build(task, t, point, out);
+	for (int k = 0; k < out->kernels.n; k++) {
+		struct twir_program *p = out->kernels.at[k].program;
+		if (task->consumer)
+			tw_fuse_epilogue(m, p, task->anchor->out, task->consumer);
+		for (int i = task->nproducers - 1; i >= 0; i--)
+			tw_fuse_prologue(m, p, task->producers[i]);
+	}
+	finish(m, out);
+}
+
+void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out)
+{
+	struct twir_module *m = task->m;
+	const struct tw_template *chosen = choose(task, t);
+	if (!chosen) {
+		struct tw_kernel k = {.program = tw_rule_schedule(m, task->name, merged(task), t)};
+		vec_push(m->arena, &out->kernels, k);
+		finish(m, out);
+		return;
+	}
+	struct tw_space s = {0};
+	chosen->space(m->arena, t, &s);
+	TW_CHECK(s.points.n > 0, "template %s has an empty space", chosen->name);
+	tw_schedule_point(task, t, chosen, &s.points.at[0], out);
 }

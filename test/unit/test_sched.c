@@ -1,0 +1,259 @@
+/* rooms: base tmap target ir pass sched */
+/* Scheduling and fusion against the definitions themselves: each case is a few compute definitions as text; the interpreter evaluates them one by one, and runs the
+ * program that tw_schedule makes of them, before lowering and after it. Every point of a template's space must give the right numbers. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "pass/pass.h"
+#include "sched/sched.h"
+
+struct sched_case {
+	const char *name;
+	const char *text;      /* tensors, then defines in order */
+	const char *anchor;    /* by the name of its output */
+	const char *producers; /* names apart by spaces, in order */
+	const char *consumer;  /* NULL: none */
+	const char *schedule;  /* the schedule that must serve: "matmul", "rule" */
+	int nsymbols;
+	const char *symbols[4];
+	int64_t values[3][4];  /* sizes to try; a first value of -1 ends the list */
+};
+
+static const struct sched_case cases[] = {
+	{"elementwise", "symbol M, N; tensor A: f32[M, N]; tensor B: f32[N]; define C: f32[M, N] = (i, j) => max(A[i, j] + B[j], 0.0);",
+	 "C", "", NULL, "rule", 2, {"M", "N"}, {{3, 37}, {1, 16}, {0, 5}}},
+	{"transpose", "tensor A: f32[7, 5, 3]; define C: f32[3, 7, 5] = (i, j, k) => A[j, k, i];", "C", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
+	{"scalar", "tensor A: f32[1]; define C: f32[1] = (i) => A[i] * 2.0;", "C", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
+	{"integers", "tensor A: i64[5, 9]; tensor B: i64[9]; define C: i64[5, 9] = (i, j) => A[i, j] / B[j];", "C", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
+	{"sum of rows", "symbol M, N; tensor A: f32[M, N]; define C: f32[M] = (i) => sum(k < N, A[i, k]);", "C", "", NULL, "rule", 2, {"M", "N"},
+	 {{5, 33}, {2, 0}, {1, 7}}},
+	{"sum of columns", "symbol M, N; tensor A: f32[M, N]; define C: f32[N] = (j) => sum(k < M, A[k, j]);", "C", "", NULL, "rule", 2, {"M", "N"},
+	 {{5, 70}, {0, 4}, {3, 17}}},
+	{"mean of planes, then relu", "tensor X: f32[2, 3, 4, 5]; define S: f32[2, 3, 1, 1] = (n, c, y, x) => sum(a < 4, b < 5, X[n, c, a, b]);"
+	 "define Y: f32[2, 3] = (n, c) => max(S[n, c, 0, 0] / 20.0, 0.0);", "S", "", "Y", "rule", 0, {NULL}, {{0}, {-1}}},
+	{"row maximum with a producer", "tensor A: f32[6, 19]; define B: f32[6, 19] = (i, j) => A[i, j] * A[i, j];"
+	 "define C: f32[6] = (i) => max(k < 19, B[i, k]);", "C", "B", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
+	{"depthwise window", "tensor X: f32[1, 3, 9, 21]; tensor W: f32[3, 3, 3];"
+	 "define Y: f32[1, 3, 9, 21] = (n, c, y, x) => sum(a < 3, b < 3, (y + a - 1 >= 0 and y + a - 1 < 9 and x + b - 1 >= 0 and x + b - 1 < 21 ?"
+	 " X[n, c, y + a - 1, x + b - 1] : 0.0) * W[c, a, b]);", "Y", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
+	{"matmul", "symbol M, N, K; tensor A: f32[M, K]; tensor B: f32[K, N]; define C: f32[M, N] = (i, j) => sum(k < K, A[i, k] * B[k, j]);", "C", "", NULL,
+	 "matmul", 3, {"M", "N", "K"}, {{13, 37, 5}, {1, 1, 1}, {25, 64, 0}}},
+	{"matmul of fixed sizes, bias and relu", "tensor A: f32[29, 11]; tensor B: f32[11, 35]; tensor b: f32[35];"
+	 "define C: f32[29, 35] = (i, j) => sum(k < 11, A[i, k] * B[k, j]); define Y: f32[29, 35] = (i, j) => max(C[i, j] + b[j], 0.0);", "C", "", "Y", "matmul", 0,
+	 {NULL}, {{0}, {-1}}},
+	{"matmul of transposed operands", "tensor A: f32[11, 29]; tensor B: f32[35, 11]; define T: f32[29, 11] = (i, k) => A[k, i];"
+	 "define U: f32[11, 35] = (k, j) => B[j, k]; define C: f32[29, 35] = (i, j) => sum(k < 11, T[i, k] * U[k, j]);", "C", "T U", NULL, "matmul", 0, {NULL},
+	 {{0}, {-1}}},
+	{"batched matmul, transposed result", "tensor A: f32[2, 3, 5, 7]; tensor B: f32[2, 3, 7, 9];"
+	 "define C: f32[2, 3, 5, 9] = (a, b, i, j) => sum(k < 7, A[a, b, i, k] * B[a, b, k, j]);"
+	 "define Y: f32[2, 5, 27] = (a, i, h) => C[a, h / 9, i, h % 9];", "C", "", "Y", "matmul", 0, {NULL}, {{0}, {-1}}},
+	{"convolution as implicit matmul", "symbol N, H, W; tensor X: f32[N, 3, H, W]; tensor F: f32[8, 3, 3, 3]; tensor b: f32[8]; tensor R: f32[N, 8, H, W];"
+	 "define A: f32[8, 27] = (m, k) => F[m, k / 9, k % 9 / 3, k % 3];"
+	 "define B: f32[N, 27, H * W] = (n, k, p) => p / W + k % 9 / 3 - 1 >= 0 and p / W + k % 9 / 3 - 1 < H and p % W + k % 3 - 1 >= 0 and"
+	 " p % W + k % 3 - 1 < W ? X[n, k / 9, p / W + k % 9 / 3 - 1, p % W + k % 3 - 1] : 0.0;"
+	 "define C: f32[N, 8, H * W] = (n, m, p) => sum(k < 27, A[m, k] * B[n, k, p]);"
+	 "define Y: f32[N, 8, H, W] = (n, m, y, x) => max(C[n, m, y * W + x] + b[m] + R[n, m, y, x], 0.0);", "C", "A B", "Y", "matmul", 3, {"N", "H", "W"},
+	 {{2, 5, 7}, {1, 1, 1}, {1, 6, 16}}},
+	{"strided pointwise convolution", "tensor X: f32[1, 5, 9, 9]; tensor F: f32[6, 5, 1, 1]; define A: f32[6, 5] = (m, k) => F[m, k, 0, 0];"
+	 "define B: f32[1, 5, 25] = (n, k, p) => X[n, k, p / 5 * 2, p % 5 * 2]; define C: f32[1, 6, 25] = (n, m, p) => sum(k < 5, A[m, k] * B[n, k, p]);"
+	 "define Y: f32[1, 6, 5, 5] = (n, m, y, x) => C[n, m, y * 5 + x] * 0.5;", "C", "A B", "Y", "matmul", 0, {NULL}, {{0}, {-1}}},
+};
+
+struct store { /* values of tensors by name */
+	int n;
+	struct twir_tensor *tensor[32];
+	struct twir_data data[32];
+	int64_t shape[32][TWIR_MAX_RANK];
+};
+
+static uint64_t next_random(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33; }
+
+static void add(struct store *s, struct tw_arena *a, struct twir_tensor *t, const struct twir_binding *b, uint64_t *seed)
+{
+	int64_t n = 1;
+	for (int d = 0; d < t->rank; d++)
+		n *= s->shape[s->n][d] = twir_eval_index(t->shape[d], b);
+	const int bytes = twir_scalar_bytes(t->type);
+	char *at = arena_alloc(a, (size_t)(n * bytes) + 64);
+	for (int64_t i = 0; seed && i < n; i++) {
+		const int64_t v = (int64_t)(next_random(seed) % 2001) - 1000;
+		if (t->type == TWIR_F32)
+			((float *)at)[i] = (float)v / 500;
+		else
+			((int64_t *)at)[i] = v / 300;
+	}
+	s->tensor[s->n] = t;
+	s->data[s->n++] = (struct twir_data){at, n};
+}
+
+static struct twir_data *find(struct store *s, const struct twir_tensor *t)
+{
+	for (int i = 0; i < s->n; i++)
+		if (s->tensor[i] == t)
+			return &s->data[i];
+	return NULL;
+}
+
+static struct twir_compute *named(struct twir_module *m, const char *name, size_t n)
+{
+	for (int i = 0; i < m->computes.n; i++)
+		if (strlen(m->computes.at[i]->out->name) == n && memcmp(m->computes.at[i]->out->name, name, n) == 0)
+			return m->computes.at[i];
+	fail_msg("no definition %.*s", (int)n, name);
+	return NULL;
+}
+
+struct run {
+	const struct sched_case *c;
+	const int64_t *values;
+	struct tw_target t;
+	int point; /* of the template; -1: the default, through tw_schedule */
+	bool last; /* set when point was the last */
+	double worst;
+};
+
+static void execute(struct run *r, struct twir_module *m, const struct tw_launch *l, struct store *got, const struct twir_binding *b)
+{
+	for (int k = 0; k < l->kernels.n; k++) {
+		const struct tw_kernel *kernel = &l->kernels.at[k];
+		struct twir_data data[16];
+		for (int i = 0; i < kernel->nargs; i++)
+			data[i] = *find(got, kernel->args[i]);
+		twir_interpret(m, kernel->program, b, data);
+	}
+	(void)r;
+}
+
+static void compare(struct run *r, const struct twir_tensor *t, const struct twir_data *want, const struct twir_data *got)
+{
+	for (int64_t i = 0; i < want->elements; i++) {
+		if (t->type == TWIR_I64) {
+			r->worst += ((int64_t *)want->at)[i] != ((int64_t *)got->at)[i];
+			continue;
+		}
+		const double x = ((float *)want->at)[i], y = ((float *)got->at)[i], d = fabs(x - y) / (1 + fabs(x));
+		r->worst = d > r->worst || isnan(d) ? d : r->worst;
+	}
+}
+
+static void body(void *arg)
+{
+	struct run *r = arg;
+	const struct sched_case *c = r->c;
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	twir_parse(m, c->name, c->text);
+	struct twir_var *symbols[4];
+	for (int i = 0; i < c->nsymbols; i++)
+		symbols[i] = twir_symbol(m, c->symbols[i]);
+	const struct twir_binding b = {c->nsymbols, symbols, r->values};
+	struct store want = {0}, got = {0};
+	uint64_t seed = 7;
+	for (int i = 0; i < m->tensors.n; i++)
+		if (m->tensors.at[i]->scope == TWIR_TENSOR)
+			add(&want, a, m->tensors.at[i], &b, &seed);
+	got = want;
+	for (int i = 0; i < m->computes.n; i++) {
+		struct twir_compute *d = m->computes.at[i];
+		add(&got, a, d->out, &b, NULL);
+		const int n = want.n;
+		add(&want, a, d->out, &b, NULL);
+		const struct twir_env env = {n, want.tensor, want.data, (const int64_t(*)[TWIR_MAX_RANK])want.shape};
+		twir_interpret_compute(m, d, &b, &env, want.data[n]);
+	}
+	struct tw_task task = {.m = m, .name = "task", .anchor = named(m, c->anchor, strlen(c->anchor))};
+	struct twir_compute *producers[4];
+	for (const char *p = c->producers; *p;) {
+		const size_t n = strcspn(p, " ");
+		producers[task.nproducers++] = named(m, p, n);
+		p += n + (p[n] == ' ');
+	}
+	task.producers = producers;
+	task.consumer = c->consumer ? named(m, c->consumer, strlen(c->consumer)) : NULL;
+	assert_string_equal(tw_schedule_name(&task, &r->t), c->schedule);
+	struct tw_launch launch = {0};
+	if (r->point < 0) {
+		tw_schedule(&task, &r->t, &launch);
+		r->last = true;
+	} else {
+		struct tw_space s = {0};
+		tw_template_matmul.space(a, &r->t, &s);
+		r->last = r->point + 1 >= s.points.n;
+		tw_schedule_point(&task, &r->t, &tw_template_matmul, &s.points.at[r->point], &launch);
+	}
+	const struct twir_compute *out = task.consumer ? task.consumer : task.anchor;
+	if (getenv("TW_SHOW"))
+		printf("%s\n", twir_print_program(a, m, launch.kernels.at[0].program));
+	execute(r, m, &launch, &got, &b);
+	compare(r, out->out, find(&want, out->out), find(&got, out->out));
+	for (int k = 0; k < launch.kernels.n; k++)
+		tw_lower(m, launch.kernels.at[k].program, &r->t, NULL, NULL);
+	if (getenv("TW_SHOW"))
+		printf("%s\n", twir_print_program(a, m, launch.kernels.at[0].program));
+	memset(find(&got, out->out)->at, 0xff, (size_t)(find(&got, out->out)->elements * twir_scalar_bytes(out->out->type)));
+	execute(r, m, &launch, &got, &b);
+	compare(r, out->out, find(&want, out->out), find(&got, out->out));
+	arena_free(a);
+}
+
+static void check(struct run *r)
+{
+	struct tw_error e;
+	r->worst = 0;
+	if (!tw_try(&e, body, r))
+		fail_msg("%s, lanes %d, point %d: %s", r->c->name, r->t.lanes, r->point, e.text);
+	if (!(r->worst < 1e-5))
+		fail_msg("%s, lanes %d, point %d: error %g", r->c->name, r->t.lanes, r->point, r->worst);
+}
+
+static struct tw_target target(enum tw_isa isa)
+{
+	struct tw_target t;
+	memset(&t, 0, sizeof(t));
+	tw_target_with_isa(&t, isa);
+	return t;
+}
+
+static const enum tw_isa isas[] = {TW_ISA_AVX512, TW_ISA_AVX2, TW_ISA_GENERIC, TW_ISA_SCALAR};
+
+static void every_case(void **state)
+{
+	(void)state;
+	const char *only = getenv("TW_ONLY");
+	for (int i = 0; i < TW_COUNT(cases); i++)
+		for (int k = 0; k < TW_COUNT(isas); k++)
+			for (int v = 0; v < 3 && cases[i].values[v][0] >= 0 && !(v > 0 && cases[i].nsymbols == 0); v++) {
+				struct run r = {.c = &cases[i], .values = cases[i].values[v], .t = target(isas[k]), .point = -1};
+				if (!only || strcmp(only, cases[i].name) == 0)
+					check(&r);
+			}
+}
+
+/* Perturbation: any point of the space, that is any factors of the register tile, gives the same numbers. */
+static void every_point(void **state)
+{
+	(void)state;
+	for (int i = 0; i < TW_COUNT(cases); i++) {
+		if (strcmp(cases[i].schedule, "matmul") != 0)
+			continue;
+		for (int k = 0; k < 2; k++)
+			for (int point = 0;; point++) {
+				struct run r = {.c = &cases[i], .values = cases[i].values[0], .t = target(isas[k]), .point = point};
+				check(&r);
+				if (r.last)
+					break;
+			}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(every_point)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
