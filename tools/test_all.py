@@ -88,7 +88,8 @@ def unit_jobs(build, long=False, env=None, name="unit"):
 def tool_jobs(build):
     for script in sorted(glob.glob(os.path.join(ROOT, "tools", "test_*.py"))):
         if os.path.basename(script) != os.path.basename(__file__):
-            yield Job("tools " + os.path.basename(script)[len("test_"):-len(".py")], [sys.executable, script])
+            yield Job("tools " + os.path.basename(script)[len("test_"):-len(".py")], [sys.executable, script],
+                      env={"TILEWRIGHT_BUILD": build})
 
 
 def cases_job(build, name, folder, known, *options):
