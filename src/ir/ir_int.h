@@ -86,6 +86,8 @@ void twir_put_map(struct twir_printer *p, const struct twir_map *f);
 const char *twir_fold_name(enum twir_kind op);     /* "sum", "fold_max" .. */
 const char *twir_combiner_name(enum twir_kind op); /* "add", "max" .. */
 
+const char *twir_print_head(struct tw_arena *a, const struct twir_stmt *s); /* print.c: the first line of a statement, for messages */
+
 /* alpha.c: equality up to the names of binders */
 struct twir_pairs { /* binders that correspond: left[i] with right[i] */
 	int n;

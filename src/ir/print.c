@@ -169,6 +169,22 @@ static void put_block(struct twir_printer *p, const struct twir_stmt *list, int 
 	twir_print_leave(p, mark);
 }
 
+const char *twir_print_head(struct tw_arena *a, const struct twir_stmt *s)
+{
+	struct twir_printer p;
+	twir_printer_init(&p, a);
+	struct twir_stmt head = *s;
+	if (s->kind == TWIR_FOR)
+		head.u.loop.body = NULL;
+	else if (s->kind == TWIR_FORMAP)
+		head.u.formap.body = NULL;
+	else if (s->kind == TWIR_IF || s->kind == TWIR_SPECIALISE)
+		head.u.branch.body = head.u.branch.other = NULL;
+	put_stmt(&p, &head, 0);
+	p.b.at[strcspn(p.b.at, "\n")] = 0;
+	return p.b.at;
+}
+
 static void put_program(struct twir_printer *p, const struct twir_program *f)
 {
 	const int mark = p->scope.n;
