@@ -196,6 +196,8 @@ typedef struct tilewright_tensor {
 } tilewright_tensor;
 /* An output's type and sizes for the inputs that are set, before any run; data is NULL. */
 TILEWRIGHT_API tilewright_status tilewright_infer_output(tilewright_context *context, int output, tilewright_tensor *tensor);
+/* Checks the inputs' sizes and plans and allocates the memory for them, without running. */
+TILEWRIGHT_API tilewright_status tilewright_prepare(tilewright_context *context);
 /* Checks the inputs' sizes, then runs. The first run with certain sizes plans its memory; later ones with the same sizes allocate nothing. */
 TILEWRIGHT_API tilewright_status tilewright_run(tilewright_context *context);
 /* An output of the last run. The data lives until the context's next run. */

@@ -13,6 +13,7 @@ ninja-build|command ninja
 libxxhash-dev|header xxhash.h
 libhwloc-dev|header hwloc.h
 libcmocka-dev|header cmocka.h
+libjansson-dev|header jansson.h
 libstb-dev|header stb/stb_image.h
 python3-venv|python ensurepip
 ccache|command ccache

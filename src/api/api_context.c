@@ -96,6 +96,12 @@ tilewright_status tilewright_run(tilewright_context *c)
 	return (tilewright_status)twrt_run(c->rt, cancelled, c, tilewright_error_slot());
 }
 
+tilewright_status tilewright_prepare(tilewright_context *c)
+{
+	NEED_CONTEXT(c);
+	return (tilewright_status)twrt_prepare(c->rt, tilewright_error_slot());
+}
+
 tilewright_status tilewright_get_output(tilewright_context *c, int output, tilewright_tensor *t)
 {
 	NEED_CONTEXT(c);

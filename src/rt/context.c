@@ -327,13 +327,27 @@ static enum tw_code finish(struct twrt_context *c, struct tw_error *e)
 	return TW_ERR_OK;
 }
 
-static enum tw_code run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e)
+static enum tw_code prepare(struct twrt_context *c, struct tw_error *e)
 {
 	c->done = false;
 	TWRT_TRY(bind(c, e));
 	TWRT_TRY(find_plan(c, e));
 	TWRT_TRY(find_memory(c, e));
-	TWRT_TRY(addresses(c, e));
+	return addresses(c, e);
+}
+
+enum tw_code twrt_prepare(struct twrt_context *c, struct tw_error *e)
+{
+	if (atomic_flag_test_and_set(&c->running))
+		return TWRT_FAIL(e, TW_ERR_USAGE, "this context is running");
+	const enum tw_code code = prepare(c, e);
+	atomic_flag_clear(&c->running);
+	return code;
+}
+
+static enum tw_code run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e)
+{
+	TWRT_TRY(prepare(c, e));
 	for (int i = 0; i < c->model->plan.nsteps; i++) {
 		if (cancel && cancel(arg))
 			return TWRT_FAIL(e, TW_ERR_CANCELLED, "the run was cancelled");

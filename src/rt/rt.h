@@ -132,6 +132,8 @@ void twrt_context_free(struct twrt_context *c);
 /* data stays the caller's and must live until the run ends; checks type, rank, sizes against the plan. */
 enum tw_code twrt_set_input(struct twrt_context *c, int i, enum twrt_type type, int rank, const int64_t *dims, const void *data, struct tw_error *e);
 enum tw_code twrt_set_output(struct twrt_context *c, int i, void *data, int64_t bytes, struct tw_error *e); /* NULL: the context's own again */
+/* Binds symbols, plans and allocates memory, runs nothing. */
+enum tw_code twrt_prepare(struct twrt_context *c, struct tw_error *e);
 /* Binds symbols, plans memory (cached by sizes: no allocation in a run whose sizes were seen), runs the steps. cancel(arg) is asked between steps. */
 enum tw_code twrt_run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e);
 enum tw_code twrt_output(struct twrt_context *c, int i, enum twrt_type *type, int *rank, int64_t *dims, const void **data, struct tw_error *e);

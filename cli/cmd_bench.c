@@ -1,0 +1,160 @@
+/* tilewright bench: how long a run takes. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct timing {
+	double *ms;
+	int n;
+};
+
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double peak_mb(int who)
+{
+	struct rusage r;
+	return getrusage(who, &r) == 0 ? (double)r.ru_maxrss / 1024 : 0;
+}
+
+static double fact(const tilewright_model *m, const char *key)
+{
+	const char *text = tilewright_get_fact(m, key);
+	return text ? atof(text) : 0;
+}
+
+static int one_run(tilewright_context *c, struct problem *p)
+{
+	const tilewright_status s = tilewright_run(c);
+	return s == TILEWRIGHT_OK ? EXIT_DONE : problem_status(p, s);
+}
+
+static int measure(const struct args *a, tilewright_context *c, struct timing *t, struct problem *p)
+{
+	enum { LEAST = 5, MOST = 1000 };
+	const int limit = a->runs > 0 ? a->runs : MOST;
+	t->ms = calloc((size_t)limit, sizeof(*t->ms));
+	if (t->ms == NULL)
+		return problem_memory(p);
+	for (int i = 0; i < a->warmup; i++) {
+		const int code = one_run(c, p);
+		if (code != EXIT_DONE)
+			return code;
+	}
+	const double start = cli_now_ms();
+	for (t->n = 0; t->n < limit; t->n++) {
+		if (a->runs < 0 && t->n >= LEAST && cli_now_ms() - start > 1000)
+			break;
+		const double before = cli_now_ms();
+		const int code = one_run(c, p);
+		if (code != EXIT_DONE)
+			return code;
+		t->ms[t->n] = cli_now_ms() - before;
+	}
+	qsort(t->ms, (size_t)t->n, sizeof(*t->ms), by_size);
+	return EXIT_DONE;
+}
+
+struct line {
+	double ms;
+	int step;
+};
+
+static int slower_first(const void *a, const void *b)
+{
+	const struct line *x = a, *y = b;
+	return x->ms != y->ms ? (x->ms < y->ms ? 1 : -1) : x->step - y->step;
+}
+
+static int profile(const tilewright_model *m, tilewright_context *c, FILE *to, struct problem *p)
+{
+	const int n = tilewright_count_steps(m);
+	struct line *lines = calloc((size_t)n + 1, sizeof(*lines));
+	if (lines == NULL)
+		return problem_memory(p);
+	tilewright_set_profile(c, 1);
+	int code = EXIT_DONE;
+	for (int i = 0; i < 10 && code == EXIT_DONE; i++)
+		code = one_run(c, p);
+	double all = 0;
+	for (int i = 0; i < n; i++) {
+		int64_t runs = 0;
+		double ms = 0;
+		tilewright_get_step_time(c, i, &ms, &runs);
+		lines[i] = (struct line){runs ? ms / (double)runs : 0, i};
+		all += lines[i].ms;
+	}
+	qsort(lines, (size_t)n, sizeof(*lines), slower_first);
+	fprintf(to, "%10s %6s  %4s  %-28s %s\n", "ms", "%", "step", "program", "nodes");
+	for (int i = 0; code == EXIT_DONE && i < n; i++) {
+		tilewright_step s;
+		tilewright_get_step(m, lines[i].step, &s);
+		fprintf(to, "%10.4f %6.2f  %4d  %-28s %.100s\n", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0, lines[i].step, s.program, s.label);
+	}
+	fprintf(to, "%10.4f\n", all);
+	free(lines);
+	return code;
+}
+
+static void report(const struct args *a, const tilewright_model *m, const tilewright_context *c, const struct timing *t)
+{
+	const double median = t->n % 2 ? t->ms[t->n / 2] : (t->ms[t->n / 2 - 1] + t->ms[t->n / 2]) / 2;
+	const double compile = fact(m, "compile_ms"), load = fact(m, "load_ms");
+	if (a->json) {
+		printf("{\"median_ms\": %.4f, \"min_ms\": %.4f, \"compile_ms\": %.1f, \"load_ms\": %.2f, \"threads\": %d, \"peak_mb\": %.1f}\n", median, t->ms[0],
+			compile, load, tilewright_count_threads(c), peak_mb(RUSAGE_SELF));
+		return;
+	}
+	printf("median %.3f ms, least %.3f ms of %d runs with %d threads\n", median, t->ms[0], t->n, tilewright_count_threads(c));
+	printf("compile %.0f ms%s, load %.1f ms\n", compile, fact(m, "cached") > 0 ? " (cached)" : "", load);
+	printf("peak memory %.0f MB", peak_mb(RUSAGE_SELF));
+	if (peak_mb(RUSAGE_CHILDREN) > 0)
+		printf(", C compiler %.0f MB", peak_mb(RUSAGE_CHILDREN));
+	printf(", intermediate results %.1f MB\n", (double)tilewright_get_arena_bytes(c) / 1048576);
+}
+
+static int bench(const struct args *a, tilewright_model *m, struct problem *p)
+{
+	const int n = tilewright_count_inputs(m);
+	struct tensor *t = calloc((size_t)n + 1, sizeof(*t));
+	tilewright_context *c = NULL;
+	struct timing timing = {0};
+	if (t == NULL)
+		return problem_memory(p);
+	int code = cli_make_inputs(a, m, true, t, p);
+	tilewright_status s = TILEWRIGHT_OK;
+	if (code == EXIT_DONE && (s = tilewright_create_context(m, a->threads, &c)) != TILEWRIGHT_OK)
+		code = problem_status(p, s);
+	if (code == EXIT_DONE)
+		code = cli_set_inputs(c, n, t, p);
+	terminal_watch(c);
+	if (code == EXIT_DONE)
+		code = measure(a, c, &timing, p);
+	if (code == EXIT_DONE)
+		report(a, m, c, &timing);
+	if (code == EXIT_DONE && a->profile)
+		code = profile(m, c, a->json ? stderr : stdout, p);
+	terminal_watch(NULL);
+	free(timing.ms);
+	tilewright_free_context(c);
+	cli_free_tensors(n, t);
+	return code;
+}
+
+int cmd_bench(const struct args *a)
+{
+	struct problem p;
+	tilewright_model *m;
+	int code = cli_open_model(a, a->files[0], &m, &p);
+	if (code == EXIT_DONE)
+		code = bench(a, m, &p);
+	tilewright_free_model(m);
+	if (code != EXIT_DONE)
+		fprintf(stderr, "tilewright: %s\n", p.text);
+	return code;
+}

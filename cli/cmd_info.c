@@ -1,0 +1,27 @@
+/* tilewright info and tilewright check: texts of the library. */
+#include "cli.h"
+
+int cmd_info(const struct args *a)
+{
+	(void)a;
+	char *text = tilewright_describe_machine();
+	if (text == NULL) {
+		fprintf(stderr, "tilewright: %s\n", tilewright_last_error());
+		return EXIT_FAULT;
+	}
+	printf("version: %s\n%s", tilewright_version(), text);
+	tilewright_free_text(text);
+	return EXIT_DONE;
+}
+
+int cmd_check(const struct args *a)
+{
+	char *table;
+	const tilewright_status s = tilewright_check_file(a->files[0], &table);
+	if (table)
+		fputs(table, stdout);
+	else if (s != TILEWRIGHT_OK)
+		fprintf(stderr, "tilewright: %s\n", tilewright_last_error());
+	tilewright_free_text(table);
+	return tilewright_status_exit(s);
+}

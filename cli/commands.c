@@ -1,0 +1,227 @@
+/* The table of commands: what --help, the manual pages and the parser of arguments all read. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int number(const char *text, long long least, long long most, long long *out, struct problem *p)
+{
+	char *end;
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	if (end == text || *end || errno || *out < least || *out > most)
+		return problem_set(p, EXIT_USAGE, "'%s' is not a number from %lld to %lld", text, least, most);
+	return EXIT_DONE;
+}
+
+static int take_input(struct args *a, const char *value, struct problem *p)
+{
+	const char *equal = strrchr(value, '='); /* names may hold '='; paths with one can be written ./x=y with the last '=' escaped by a link */
+	if (equal == NULL || equal == value || equal[1] == '\0')
+		return problem_set(p, EXIT_USAGE, "'%s' is not NAME=FILE", value);
+	if (a->ninputs == COUNT(a->inputs))
+		return problem_set(p, EXIT_USAGE, "more than %d inputs", a->ninputs);
+	char *name = strndup(value, (size_t)(equal - value));
+	if (name == NULL)
+		return problem_memory(p);
+	for (int i = 0; i < a->ninputs; i++)
+		if (strcmp(a->inputs[i].name, name) == 0) {
+			problem_set(p, EXIT_USAGE, "input '%s' is given twice", name);
+			free(name);
+			return EXIT_USAGE;
+		}
+	a->inputs[a->ninputs++] = (struct pair){name, equal + 1};
+	return EXIT_DONE;
+}
+
+static int take_size(struct sizes *s, const char *value, struct problem *p)
+{
+	const char *equal = strrchr(value, '=');
+	long long n;
+	if (equal == NULL || equal == value)
+		return problem_set(p, EXIT_USAGE, "'%s' is not SYMBOL=N", value);
+	const int code = number(equal + 1, 0, INT64_MAX, &n, p);
+	if (code != EXIT_DONE)
+		return code;
+	if (s->n == COUNT(s->at))
+		return problem_set(p, EXIT_USAGE, "more than %d sizes", s->n);
+	char *symbol = strndup(value, (size_t)(equal - value));
+	if (symbol == NULL)
+		return problem_memory(p);
+	s->at[s->n].symbol = symbol;
+	s->at[s->n++].value = n;
+	return EXIT_DONE;
+}
+
+static int take_dim(struct args *a, const char *value, struct problem *p)
+{
+	return take_size(&a->sizes, value, p);
+}
+
+static int take_fix(struct args *a, const char *value, struct problem *p)
+{
+	return take_size(&a->fixed, value, p);
+}
+
+static int take_out(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->out = value;
+	return EXIT_DONE;
+}
+
+static int take_dump(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->dump = value;
+	return EXIT_DONE;
+}
+
+static int take_isa(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->isa = value;
+	return EXIT_DONE;
+}
+
+static int take_int(int *to, const char *value, int least, int most, struct problem *p)
+{
+	long long n;
+	const int code = number(value, least, most, &n, p);
+	if (code == EXIT_DONE)
+		*to = (int)n;
+	return code;
+}
+
+static int take_threads(struct args *a, const char *value, struct problem *p)
+{
+	return take_int(&a->threads, value, 1, 1024, p);
+}
+
+static int take_runs(struct args *a, const char *value, struct problem *p)
+{
+	return take_int(&a->runs, value, 1, 1000000, p);
+}
+
+static int take_warmup(struct args *a, const char *value, struct problem *p)
+{
+	return take_int(&a->warmup, value, 0, 1000000, p);
+}
+
+static int take_random(struct args *a, const char *value, struct problem *p)
+{
+	long long n;
+	const int code = number(value, 0, INT64_MAX, &n, p);
+	a->random = true;
+	a->seed = (uint64_t)n;
+	return code;
+}
+
+static int take_json(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->json = true;
+	return EXIT_DONE;
+}
+
+static int take_profile(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->profile = true;
+	return EXIT_DONE;
+}
+
+static int take_constants(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->constants = true;
+	return EXIT_DONE;
+}
+
+static int take_no_cache(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->no_cache = true;
+	return EXIT_DONE;
+}
+
+static int take_tolerance(double *to, const char *value, struct problem *p)
+{
+	char *end;
+	*to = strtod(value, &end);
+	if (end == value || *end || !(*to >= 0) || *to > 1e300)
+		return problem_set(p, EXIT_USAGE, "'%s' is not a tolerance", value);
+	return EXIT_DONE;
+}
+
+static int take_rtol(struct args *a, const char *value, struct problem *p)
+{
+	return take_tolerance(&a->rtol, value, p);
+}
+
+static int take_atol(struct args *a, const char *value, struct problem *p)
+{
+	return take_tolerance(&a->atol, value, p);
+}
+
+#define O_INPUT {"-i", "NAME=FILE", "an input's value from FILE, .npy or .pb (ONNX TensorProto); may be repeated", take_input}
+#define O_DIM {"-d", "SYMBOL=N", "size of a symbolic dimension of the inputs made up; may be repeated", take_dim}
+#define O_FIX {"--fix", "SYMBOL=N", "compile for this size only", take_fix}
+#define O_THREADS {"--threads", "N", "threads that run the model (default: one for each physical core)", take_threads}
+#define O_ISA {"--isa", "NAME", "instruction set: scalar, generic, neon, avx2, avx512 (default: the machine's best)", take_isa}
+#define O_NO_CACHE {"--no-cache", NULL, "compile anew and keep nothing", take_no_cache}
+
+static const struct command_option run_options[] = {O_INPUT, O_DIM, O_FIX,
+	{"-o", "DIR", "write each output as DIR/NAME.npy (.pb for types that .npy lacks); in NAME, characters other than letters, digits, '.', '_' "
+		"and '-' become '_'", take_out},
+	O_THREADS, {"--random", "SEED", "fill inputs that are not given with random numbers: floats normal, integers 0 to 9", take_random}, O_ISA,
+	O_NO_CACHE, {0}};
+static const struct command_option bench_options[] = {O_INPUT, O_DIM, O_FIX, O_THREADS,
+	{"--runs", "N", "runs to time (default: about a second's worth, at least 5)", take_runs},
+	{"--warmup", "N", "runs before that (default: 3)", take_warmup},
+	{"--json", NULL, "one line of JSON: median_ms, min_ms, compile_ms, load_ms, threads, peak_mb", take_json},
+	{"--profile", NULL, "the time of each step of a run", take_profile}, O_ISA, O_NO_CACHE, {0}};
+static const struct command_option test_options[] = {
+	{"--constants", NULL, "turn all inputs but the first into constants of the model", take_constants},
+	{"--rtol", "R", "relative tolerance (default: the folder's meta.json, else 1e-3)", take_rtol},
+	{"--atol", "A", "absolute tolerance (default: the folder's meta.json, else 1e-7)", take_atol}, O_THREADS, O_ISA, O_NO_CACHE, {0}};
+static const struct command_option check_options[] = {{0}};
+static const struct command_option show_options[] = {O_DIM, O_FIX,
+	{"--dump", "DIR", "write the program after each pass as text into DIR", take_dump}, O_ISA, O_NO_CACHE, {0}};
+static const struct command_option info_options[] = {{0}};
+
+const struct command commands[] = {
+	{"run", "run a model once", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [-o DIR] [--random SEED]",
+		"Compiles the ONNX file MODEL, or takes it from the cache, runs it once, and prints a summary of each output.", 1, 1, run_options, cmd_run},
+	{"bench", "measure a model's speed", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [--runs N] [--json] [--profile]",
+		"Runs MODEL several times and prints the median and the least time of a run. Inputs that are not given are filled with random numbers.", 1,
+		1, bench_options, cmd_bench},
+	{"test", "run ONNX test folders", "[--constants] [--rtol R] [--atol A] DIR...",
+		"Each DIR holds model.onnx and test_data_set_*/input_*.pb and output_*.pb, perhaps meta.json with \"rtol\" and \"atol\", perhaps expect.txt "
+		"saying \"error\" for a model that must be refused. A DIR without model.onnx stands for the folders in it. Prints 'ok NAME' or 'FAIL NAME: "
+		"reason' for each and ends with 'N passed, N failed'. Outputs must agree within atol + rtol * |expected|; integers exactly.",
+		1, -1, test_options, cmd_test},
+	{"check", "what of a model is supported", "MODEL", "Prints a table of the model's operators and says of each whether it is supported, without running anything.",
+		1, 1, check_options, cmd_check},
+	{"show", "what a model was compiled to", "MODEL [-d SYMBOL=N]... [--dump DIR]",
+		"Prints inputs, outputs, the fused groups of nodes and the program each became, host operators, and memory.", 1, 1, show_options, cmd_show},
+	{"info", "the machine, the compiler, the cache", "", "Prints the machine, the instruction set chosen, the C compiler, and the cache.", 0, 0, info_options,
+		cmd_info},
+	{0}};
+
+const char *const environment_help[][2] = {
+	{"TILEWRIGHT_CACHE", "folder of the cache (default: XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright)"},
+	{"TILEWRIGHT_CACHE_SIZE", "bound of the cache, as 500M or 4G (default: 4G)"},
+	{"TILEWRIGHT_CC", "C compiler for generated code (default: cc, gcc or clang)"},
+	{"TILEWRIGHT_ISA", "instruction set, as --isa"},
+	{"TMPDIR", "folder for temporary files"},
+	{NULL, NULL}};
+
+const struct command *cli_find_command(const char *name)
+{
+	for (const struct command *c = commands; c->name; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}

@@ -1,0 +1,162 @@
+/* Inputs of a run: from files, or made up. Input: arguments and a model; output: a tensor for each input of the model. */
+#include "cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void cli_free_tensors(int n, struct tensor *t)
+{
+	for (int i = 0; i < n; i++)
+		cli_tensor_free(&t[i]);
+	free(t);
+}
+
+static uint64_t next(uint64_t *state) /* splitmix64 */
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static double uniform(uint64_t *state) /* in (0, 1] */
+{
+	return (double)((next(state) >> 11) + 1) * 0x1p-53;
+}
+
+static double normal(uint64_t *state)
+{
+	const double radius = sqrt(-2 * log(uniform(state)));
+	return radius * cos(6.283185307179586 * uniform(state));
+}
+
+/* Rounding toward zero is as random as any. */
+static uint16_t to_half(double x)
+{
+	int exponent;
+	const double m = frexp(fabs(x), &exponent); /* m in [0.5, 1) */
+	const uint16_t sign = signbit(x) ? 0x8000 : 0;
+	if (x == 0 || exponent < -13)
+		return sign;
+	return (uint16_t)(sign | (uint16_t)(((exponent + 14) << 10) | ((int)(m * 2048) & 1023)));
+}
+
+static void fill(struct tensor *t, uint64_t seed)
+{
+	const int64_t n = cli_tensor_elements(t->rank, t->dims);
+	const int size = tilewright_type_bytes(t->type);
+	for (int64_t i = 0; i < n; i++) {
+		char *at = (char *)t->data + i * size;
+		const double x = cli_type_is_float(t->type) ? normal(&seed) : 0;
+		const float f = (float)x;
+		uint64_t bits = next(&seed) % (t->type == TILEWRIGHT_BOOL ? 2 : 10);
+		if (t->type == TILEWRIGHT_F64)
+			memcpy(&bits, &x, 8);
+		else if (t->type == TILEWRIGHT_F32)
+			memcpy(&bits, &f, 4);
+		else if (t->type == TILEWRIGHT_F16)
+			bits = to_half(x);
+		else if (t->type == TILEWRIGHT_BF16) {
+			uint32_t wide;
+			memcpy(&wide, &f, 4);
+			bits = wide >> 16;
+		}
+		memcpy(at, &bits, (size_t)size); /* little-endian machines */
+	}
+}
+
+static int load_files(const struct args *a, const tilewright_model *m, struct tensor *t, struct problem *p)
+{
+	for (int i = 0; i < a->ninputs; i++) {
+		const int k = tilewright_find_input(m, a->inputs[i].name);
+		if (k < 0) {
+			char names[1000] = "";
+			for (int j = 0, at = 0; j < tilewright_count_inputs(m) && at < 900; j++)
+				at += snprintf(names + at, sizeof(names) - (size_t)at, "%s%.80s", j ? ", " : "", tilewright_get_input_port(m, j)->name);
+			return problem_set(p, EXIT_INPUT, "the model has no input \"%s\"; it has: %s", a->inputs[i].name, names);
+		}
+		const int code = cli_tensor_load(a->inputs[i].value, &t[k], p);
+		if (code != EXIT_DONE)
+			return code;
+	}
+	return EXIT_DONE;
+}
+
+/* Sizes that -d gives and the files have, by the dimension's text. */
+static int gather_sizes(const struct args *a, const tilewright_model *m, const struct tensor *t, struct sizes *s, struct problem *p)
+{
+	*s = a->sizes;
+	for (int i = 0; i < s->n; i++) {
+		bool known = false;
+		for (int k = 0; k < tilewright_count_symbols(m); k++)
+			known |= strcmp(tilewright_get_symbol(m, k), s->at[i].symbol) == 0;
+		for (int k = 0; k < a->fixed.n; k++)
+			known |= strcmp(a->fixed.at[k].symbol, s->at[i].symbol) == 0;
+		if (!known)
+			return problem_set(p, EXIT_INPUT, "the model has no symbolic dimension \"%s\"", s->at[i].symbol);
+	}
+	for (int i = 0; i < tilewright_count_inputs(m); i++) {
+		const tilewright_port *port = tilewright_get_input_port(m, i);
+		for (int d = 0; t[i].data && d < t[i].rank && d < port->rank; d++) {
+			if (port->dims[d] >= 0)
+				continue;
+			int k = 0;
+			while (k < s->n && strcmp(s->at[k].symbol, port->dim_text[d]) != 0)
+				k++;
+			if (k == s->n && k < COUNT(s->at)) {
+				s->at[k].symbol = port->dim_text[d];
+				s->at[s->n++].value = t[i].dims[d];
+			} else if (k < s->n && s->at[k].value != t[i].dims[d]) {
+				return problem_set(p, EXIT_INPUT, "input \"%s\": dimension %d is %lld, but %s is %lld", port->name, d, (long long)t[i].dims[d],
+					port->dim_text[d], (long long)s->at[k].value);
+			}
+		}
+	}
+	return EXIT_DONE;
+}
+
+static int make_up(const struct args *a, const tilewright_port *port, int i, const struct sizes *s, struct tensor *t, struct problem *p)
+{
+	t->type = port->type;
+	t->rank = port->rank;
+	for (int d = 0; d < port->rank; d++) {
+		t->dims[d] = port->dims[d];
+		for (int k = 0; k < s->n; k++)
+			if (t->dims[d] < 0 && strcmp(s->at[k].symbol, port->dim_text[d]) == 0)
+				t->dims[d] = s->at[k].value;
+		if (t->dims[d] < 0)
+			return problem_set(p, EXIT_INPUT, "input \"%s\": the size of dimension %d is not known: give it with -d %s=N", port->name, d,
+				port->dim_text[d]);
+	}
+	struct problem inner;
+	const int code = cli_tensor_alloc(t, &inner);
+	if (code != EXIT_DONE)
+		return problem_set(p, code, "input \"%s\": %.2000s", port->name, inner.text);
+	fill(t, a->seed + 0x100000001b3u * (uint64_t)i);
+	return EXIT_DONE;
+}
+
+int cli_make_inputs(const struct args *a, const tilewright_model *m, bool random, struct tensor *t, struct problem *p)
+{
+	struct sizes s;
+	int code = load_files(a, m, t, p);
+	if (code == EXIT_DONE)
+		code = gather_sizes(a, m, t, &s, p);
+	for (int i = 0; code == EXIT_DONE && random && i < tilewright_count_inputs(m); i++)
+		if (t[i].data == NULL)
+			code = make_up(a, tilewright_get_input_port(m, i), i, &s, &t[i], p);
+	return code;
+}
+
+int cli_set_inputs(tilewright_context *c, int n, const struct tensor *t, struct problem *p)
+{
+	for (int i = 0; i < n; i++) {
+		if (t[i].data == NULL)
+			continue; /* the run tells which is missing */
+		const tilewright_status s = tilewright_set_input(c, i, t[i].type, t[i].rank, t[i].dims, t[i].data);
+		if (s != TILEWRIGHT_OK)
+			return problem_status(p, s);
+	}
+	return EXIT_DONE;
+}

@@ -1,0 +1,44 @@
+/* Opening a model as the arguments say. */
+#include "cli.h"
+
+#include <stdlib.h>
+
+int cli_make_options(const struct args *a, bool quiet, tilewright_options **o, struct problem *p)
+{
+	*o = tilewright_create_options();
+	if (*o == NULL)
+		return problem_status(p, TILEWRIGHT_ERROR_MEMORY);
+	tilewright_status s = tilewright_set_isa(*o, a->isa);
+	for (int i = 0; s == TILEWRIGHT_OK && i < a->fixed.n; i++)
+		s = tilewright_fix_symbol(*o, a->fixed.at[i].symbol, a->fixed.at[i].value);
+	if (s == TILEWRIGHT_OK)
+		s = tilewright_use_cache(*o, !a->no_cache);
+	if (s == TILEWRIGHT_OK)
+		s = tilewright_set_dump(*o, a->dump);
+	if (s == TILEWRIGHT_OK)
+		s = tilewright_set_cancel(*o, terminal_cancel, NULL);
+	if (s == TILEWRIGHT_OK && !quiet)
+		s = tilewright_set_progress(*o, terminal_progress, NULL);
+	if (s == TILEWRIGHT_OK && !quiet)
+		s = tilewright_set_log(*o, terminal_log, NULL);
+	if (s == TILEWRIGHT_OK)
+		return EXIT_DONE;
+	tilewright_free_options(*o);
+	*o = NULL;
+	return problem_status(p, s);
+}
+
+int cli_open_model(const struct args *a, const char *path, tilewright_model **m, struct problem *p)
+{
+	tilewright_options *o;
+	*m = NULL;
+	int code = cli_make_options(a, false, &o, p);
+	if (code != EXIT_DONE)
+		return code;
+	const tilewright_status s = tilewright_compile_file(path, o, m);
+	if (s != TILEWRIGHT_OK)
+		code = problem_status(p, s);
+	tilewright_free_options(o);
+	terminal_clear();
+	return code;
+}
