@@ -1,0 +1,224 @@
+/* rooms: base tmap ir graph ops onnx */
+/* ONNX test folders (model.onnx, test_data_set_0/input_K.pb and output_K.pb) run through importer, inference and the interpreter: every operator's compute
+ * definition against the expected outputs, before any schedule or compiler has touched it.
+ *
+ * usage: test_ops_cases [-v] [-c] [FOLDER...]   a folder is a case or holds cases; without one: test/cases of the repository
+ *   -c  all inputs but the first become constants      -v  one line for each case */
+#include "onnx/onnx.h"
+#include "ops/evaluate.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct run {
+	const char *folder;
+	struct tw_arena *arena;
+	struct tw_onnx_files files;
+	bool constants;
+	double rtol, atol;
+};
+
+static bool exists(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0;
+}
+
+static void *read_file(struct tw_arena *a, const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		tw_raise(TW_ERR_IO, "%s cannot be read", path);
+	fseek(f, 0, SEEK_END);
+	const long n = ftell(f);
+	rewind(f);
+	void *at = arena_alloc(a, (size_t)n + 1);
+	*size = fread(at, 1, (size_t)n, f);
+	fclose(f);
+	return at;
+}
+
+static void read_tensor(struct run *r, const char *kind, int i, struct tw_onnx_tensor *t)
+{
+	size_t size;
+	const char *path = arena_printf(r->arena, "%s/test_data_set_0/%s_%d.pb", r->folder, kind, i);
+	const void *bytes = read_file(r->arena, path, &size);
+	tw_onnx_tensor_read(r->arena, path, bytes, size, t);
+}
+
+/* Infinities and NaN at the same places; a difference of at most atol + rtol * |expected|. */
+static bool near(double got, double want, double rtol, double atol)
+{
+	if (isnan(want) || isnan(got))
+		return isnan(want) && isnan(got);
+	if (isinf(want) || isinf(got))
+		return got == want;
+	return fabs(got - want) <= atol + rtol * fabs(want);
+}
+
+static void compare(struct run *r, int k, const struct tw_graph *g, const struct tw_value *v)
+{
+	struct tw_onnx_tensor want;
+	read_tensor(r, "output", k, &want);
+	const struct tw_tensor *t = &g->tensors.at[g->outputs.at[k]];
+	if (!v->data)
+		tw_raise(TW_ERR_INTERNAL, "output %d was not computed", k);
+	bool same = want.rank == v->rank && want.type == t->type;
+	for (int d = 0; d < want.rank && same; d++)
+		same = want.dims[d] == v->dims[d];
+	if (!same)
+		tw_raise(TW_ERR_INPUT, "output %d is %s of rank %d, expected %s of rank %d, or sizes differ", k, twir_scalar_name(t->type), v->rank,
+			 twir_scalar_name(want.type), want.rank);
+	const bool exact = twir_is_int(t->type);
+	for (int64_t i = 0; i < v->elements; i++) {
+		const bool ok = exact ? tw_data_int(t->type, v->data, i) == tw_data_int(t->type, want.data, i)
+				      : near(tw_data_float(t->type, v->data, i), tw_data_float(t->type, want.data, i), r->rtol, r->atol);
+		if (!ok)
+			tw_raise(TW_ERR_INPUT, "output %d element %lld is %.9g, expected %.9g", k, (long long)i, tw_data_float(t->type, v->data, i),
+				 tw_data_float(t->type, want.data, i));
+	}
+}
+
+static int count_files(struct run *r, const char *kind)
+{
+	int n = 0;
+	while (exists(arena_printf(r->arena, "%s/test_data_set_0/%s_%d.pb", r->folder, kind, n)))
+		n++;
+	return n;
+}
+
+static void read_tolerance(struct run *r)
+{
+	r->rtol = 1e-3;
+	r->atol = 1e-5;
+	const char *path = arena_printf(r->arena, "%s/meta.json", r->folder);
+	if (!exists(path))
+		return;
+	size_t size;
+	const char *text = read_file(r->arena, path, &size), *at;
+	if ((at = strstr(text, "\"rtol\":")))
+		r->rtol = strtod(at + 7, NULL);
+	if ((at = strstr(text, "\"atol\":")))
+		r->atol = strtod(at + 7, NULL);
+	r->atol = r->atol < 1e-6 ? 1e-6 : r->atol;
+}
+
+static void run_case(void *arg)
+{
+	struct run *r = arg;
+	size_t size;
+	read_tolerance(r);
+	const void *bytes = read_file(r->arena, arena_printf(r->arena, "%s/model.onnx", r->folder), &size);
+	struct twir_module *m = twir_module_new(r->arena);
+	const int nin = count_files(r, "input");
+	struct tw_onnx_tensor *given = ARENA_ARRAY(r->arena, struct tw_onnx_tensor, nin);
+	for (int i = 0; i < nin; i++)
+		read_tensor(r, "input", i, &given[i]);
+	const struct tw_onnx_source src = {.bytes = bytes, .size = size, .name = "model.onnx", .folder = r->folder, .files = &r->files,
+					   .nconstants = r->constants && nin > 1 ? nin - 1 : 0, .constants = given + 1};
+	struct tw_graph *g = tw_onnx_import(r->arena, m, &src);
+	tw_infer(g);
+	struct tw_value *in = ARENA_ARRAY(r->arena, struct tw_value, g->inputs.n);
+	struct twir_var **symbols = ARENA_ARRAY(r->arena, struct twir_var *, m->symbols.n);
+	int64_t *values = ARENA_ARRAY(r->arena, int64_t, m->symbols.n);
+	struct twir_binding b = {.symbols = symbols, .values = values};
+	for (int i = 0; i < g->inputs.n; i++) {
+		const struct tw_tensor *t = &g->tensors.at[g->inputs.at[i]];
+		int k = i;
+		for (int j = 0; j < nin; j++)
+			if (!strcmp(given[j].name, t->name))
+				k = j;
+		if (k >= nin || given[k].rank != t->rank || given[k].type != t->type)
+			tw_raise(TW_ERR_INPUT, "input %d does not fit the model", i);
+		in[i] = (struct tw_value){.data = (void *)(uintptr_t)given[k].data, .rank = t->rank, .elements = 1};
+		for (int d = 0; d < t->rank; d++) {
+			in[i].dims[d] = given[k].dims[d];
+			in[i].elements *= given[k].dims[d];
+			if (t->shape[d]->kind == TWIR_Var) {
+				symbols[b.n] = t->shape[d]->u.var;
+				values[b.n++] = given[k].dims[d];
+			}
+		}
+	}
+	const struct tw_value *all = tw_graph_evaluate(g, r->arena, &b, in);
+	const int nout = count_files(r, "output");
+	for (int k = 0; k < nout && k < g->outputs.n; k++)
+		compare(r, k, g, &all[g->outputs.at[k]]);
+}
+
+struct totals {
+	int passed, failed, unsupported;
+	bool verbose, constants;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void visit(struct totals *t, const char *folder)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/model.onnx", folder);
+	if (exists(path)) {
+		struct run r = {.folder = folder, .arena = arena_new(), .constants = t->constants};
+		struct tw_error e;
+		const char *name = strrchr(folder, '/');
+		const bool ok = tw_try(&e, run_case, &r);
+		if (ok)
+			t->passed++;
+		else if (e.code == TW_ERR_UNSUPPORTED)
+			t->unsupported++;
+		else
+			t->failed++;
+		if (!ok && (t->verbose || e.code != TW_ERR_UNSUPPORTED))
+			printf("%s %s: %s\n", e.code == TW_ERR_UNSUPPORTED ? "skip" : "FAIL", name ? name + 1 : folder, e.text);
+		else if (t->verbose)
+			printf("pass %s\n", name ? name + 1 : folder);
+		fflush(stdout);
+		tw_onnx_close(&r.files);
+		arena_free(r.arena);
+		return;
+	}
+	DIR *d = opendir(folder);
+	char *names[8192];
+	int n = 0;
+	for (struct dirent *e; d && (e = readdir(d)) && n < TW_COUNT(names);)
+		if (e->d_name[0] != '.') {
+			snprintf(path, sizeof path, "%s/%s/model.onnx", folder, e->d_name);
+			if (exists(path))
+				names[n++] = strdup(e->d_name);
+		}
+	if (d)
+		closedir(d);
+	qsort(names, (size_t)n, sizeof *names, by_name);
+	for (int i = 0; i < n; i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+		visit(t, path);
+		free(names[i]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct totals t = {0};
+	int folders = 0;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-v"))
+			t.verbose = true;
+		else if (!strcmp(argv[i], "-c"))
+			t.constants = true;
+		else {
+			visit(&t, argv[i]);
+			folders++;
+		}
+	}
+	if (!folders)
+		visit(&t, TW_SOURCE_DIR "/test/cases");
+	printf("%d passed, %d failed, %d not supported\n", t.passed, t.failed, t.unsupported);
+	return t.failed > 0 || t.passed == 0;
+}
