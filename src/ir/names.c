@@ -8,8 +8,15 @@
 static const char *const words[] = {
 	"symbol", "in", "func", "let", "return", "tensor", "define", "program", "out", "launch", "map", "register", "shared", "for",
 	"on", "within", "if", "else", "specialise", "barrier", "repeat", "spatial", "project", "unroll", "vector", "plain", "ranks",
-	"attrs", "where", "true", "false", "inf", "nan", "sum", "prod", "reduce", "splat", "gather", "void",
+	"attrs", "where", "true", "false", "inf", "nan", "reduce", "splat", "gather", "void",
 };
+
+bool twir_special_number(const char *name)
+{
+	if (strncmp(name, "inf", 3) != 0 && strncmp(name, "nan", 3) != 0)
+		return false;
+	return name[3] == 0 || (name[3] == '_' && twir_is_float(twir_scalar_parse(name + 4)));
+}
 
 bool twir_reserved(const char *name)
 {
@@ -24,9 +31,12 @@ bool twir_reserved(const char *name)
 			return true;
 	if (twir_scalar_parse(name) != TWIR_VOID)
 		return true;
-	static const char *const prefixes[] = {"bitcast_", "iota_", "fold_", "inf_", "nan_"};
+	static const char *const prefixes[] = {"bitcast_", "iota_", "inf_", "nan_"};
 	for (int i = 0; i < TW_COUNT(prefixes); i++)
-		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0 && twir_scalar_parse(name + strlen(prefixes[i])) != TWIR_VOID)
+			return true;
+	for (int k = 0; k < TWIR_KINDS; k++)
+		if (twir_is_combiner((enum twir_kind)k) && strcmp(name, twir_fold_name((enum twir_kind)k)) == 0)
 			return true;
 	/* vector types: f32x16 */
 	const char *x = strrchr(name, 'x');

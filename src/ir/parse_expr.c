@@ -69,8 +69,7 @@ static struct twir_operand parse_prefix(struct twir_parser *p)
 {
 	const struct twir_tok at = p->tok;
 	if (twir_take(p, "-")) {
-		if (p->tok.kind == TK_NUMBER || twir_is(p, "inf") || twir_is(p, "nan") ||
-		    (p->tok.kind == TK_NAME && p->tok.n > 4 && (memcmp(p->tok.at, "inf_", 4) == 0 || memcmp(p->tok.at, "nan_", 4) == 0)))
+		if (twir_at_number(p))
 			return twir_literal(p, true);
 		twir_enter(p);
 		const struct twir_expr *a = parse_prefix(p).e;

@@ -78,6 +78,7 @@ enum { TWIR_SHIFT_LEVEL = 5 }; /* the level of << >>: everything that binds tigh
 /* parse_primary.c */
 struct twir_operand twir_parse_primary(struct twir_parser *p);
 int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const struct twir_expr **index, int *wide);
+bool twir_at_number(struct twir_parser *p); /* a number, inf or nan comes next */
 struct twir_operand twir_literal(struct twir_parser *p, bool minus);
 
 /* parse_decl.c */

@@ -58,17 +58,19 @@ static const struct twir_expr *integer(struct twir_parser *p, const struct twir_
 
 static const struct twir_expr *special(struct twir_parser *p, const struct twir_tok *t, bool minus)
 {
-	enum twir_scalar s = TWIR_F32;
-	if (t->n > 4) {
-		char name[8] = {0};
-		if (t->n - 4 < (int)sizeof(name))
-			memcpy(name, t->at + 4, (size_t)(t->n - 4));
-		s = twir_scalar_parse(name);
-		if (!twir_is_float(s))
-			twir_fail(p, t, "inf, inf_f64, nan, nan_f64", "'%.*s' is no number", t->n > 40 ? 40 : t->n, t->at);
-	}
+	const enum twir_scalar s =
+		t->n == 3 ? TWIR_F32 : twir_scalar_parse(arena_strndup(p->scratch, t->at + 4, (size_t)(t->n - 4)));
 	const double v = t->at[0] == 'i' ? (double)INFINITY : (double)NAN;
 	return twir_float(p->m, s, minus ? -v : v);
+}
+
+bool twir_at_number(struct twir_parser *p)
+{
+	if (p->tok.kind != TK_NAME || p->tok.n > 8)
+		return p->tok.kind == TK_NUMBER;
+	char word[9] = {0};
+	memcpy(word, p->tok.at, (size_t)p->tok.n);
+	return twir_special_number(word);
 }
 
 struct twir_operand twir_literal(struct twir_parser *p, bool minus)
@@ -390,7 +392,7 @@ static const struct twir_expr *parse_word(struct twir_parser *p, const struct tw
 struct twir_operand twir_parse_primary(struct twir_parser *p)
 {
 	const struct twir_tok at = p->tok;
-	if (at.kind == TK_NUMBER)
+	if (twir_at_number(p))
 		return twir_literal(p, false);
 	if (twir_take(p, "(")) {
 		const struct twir_operand o = twir_parse_operand(p);
@@ -399,8 +401,6 @@ struct twir_operand twir_parse_primary(struct twir_parser *p)
 	}
 	if (at.kind != TK_NAME)
 		twir_fail(p, &at, NULL, "expected an expression");
-	if (twir_is(p, "inf") || twir_is(p, "nan") || (at.n > 4 && (memcmp(at.at, "inf_", 4) == 0 || memcmp(at.at, "nan_", 4) == 0)))
-		return twir_literal(p, false);
 	const char *name = arena_strndup(p->scratch, at.at, (size_t)at.n);
 	twir_next(p);
 	if (!twir_take(p, "("))
