@@ -3,7 +3,8 @@
  * definition against the expected outputs, before any schedule or compiler has touched it.
  *
  * usage: test_ops_cases [-v] [-c] [FOLDER...]   a folder is a case or holds cases; without one: test/cases of the repository
- *   -c  all inputs but the first become constants      -v  one line for each case */
+ *   -c  all inputs but the first become constants      -v  one line for each case
+ *   -m FILE: only import, infer and define FILE, and print its graph (behind -v: and definitions) */
 #include "onnx/onnx.h"
 #include "ops/evaluate.h"
 
@@ -150,6 +151,34 @@ static void run_case(void *arg)
 		compare(r, k, g, &all[g->outputs.at[k]]);
 }
 
+/* -m: a model without data: every definition is made and verified, the graph printed. */
+static void show_model(void *arg)
+{
+	struct run *r = arg;
+	size_t size;
+	const void *bytes = read_file(r->arena, r->folder, &size);
+	struct twir_module *m = twir_module_new(r->arena);
+	const char *slash = strrchr(r->folder, '/');
+	const char *folder = slash ? arena_strndup(r->arena, r->folder, (size_t)(slash - r->folder)) : ".";
+	const struct tw_onnx_source src = {.bytes = bytes, .size = size, .name = r->folder, .folder = folder, .files = &r->files};
+	struct tw_graph *g = tw_onnx_import(r->arena, m, &src);
+	tw_infer(g);
+	int definitions = 0;
+	for (int i = 0; i < g->nodes.n; i++) {
+		struct twir_compute **list;
+		int n;
+		if (g->nodes.at[i].dead || !g->nodes.at[i].op->compute)
+			continue;
+		tw_compute_node(g, (tw_id)i, r->arena, &n, &list);
+		for (int k = 0; k < n; k++)
+			twir_verify_compute(m, list[k], TW_ERR_INTERNAL);
+		for (int k = 0; k < n && r->constants; k++)
+			printf("%s", twir_print_compute(r->arena, list[k]));
+		definitions += n;
+	}
+	printf("%s%d definitions, %zu MB\n", tw_graph_print(r->arena, g), definitions, arena_bytes(r->arena) >> 20);
+}
+
 struct totals {
 	int passed, failed, unsupported;
 	bool verbose, constants;
@@ -208,6 +237,14 @@ int main(int argc, char **argv)
 	struct totals t = {0};
 	int folders = 0;
 	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-m") && i + 1 < argc) {
+			struct run r = {.folder = argv[i + 1], .arena = arena_new(), .constants = t.verbose};
+			struct tw_error e;
+			const bool ok = tw_try(&e, show_model, &r);
+			if (!ok)
+				printf("%s\n", e.text);
+			return !ok;
+		}
 		if (!strcmp(argv[i], "-v"))
 			t.verbose = true;
 		else if (!strcmp(argv[i], "-c"))
