@@ -117,6 +117,9 @@ def jobs():
     # erfc(a) = exp(P(u) - a^2), u = (a - 2) / (a + 2), 0.95 <= a <= 6
     back = lambda u: 2 * (1 + u) / (1 - u)
     yield "erfc_u", lambda u: log(erfc(back(u))) + back(u) ** 2, lambda u: erfc(back(u)), (mpf("0.95") - 2) / mpf("2.95"), mpf("0.5"), {"f64": 19}
+    # tanh(x) = x + x z P(z), z = x^2 <= 0.4
+    th = lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z if z > mpf("1e-12") else mpf(-1) / 3 + 2 * z / 15
+    yield "tanh", th, lambda z: z, mpf(0), mpf("0.4"), {"f32": 5}
     # asin(x) = x + x z P(z), z = x^2 <= 1/4
     binom = lambda k: fact[2 * k] / (mpf(4) ** k * fact[k] ** 2)
     yield "asin", lambda z: series(z, lambda k: binom(k + 1) / (2 * k + 3), 39), lambda z: z, mpf(0), mpf("0.2505"), {"f32": 5, "f64": 12}

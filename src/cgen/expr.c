@@ -175,68 +175,94 @@ static const struct twir_expr *constant_of(const struct twir_expr *e)
 	return e->kind == TWIR_Const ? e : NULL;
 }
 
-static void divide(struct cgen *g, const struct twir_expr *e, bool mod)
+/* The exponent of a constant power of two; -1: it is none. */
+static int power_of_two(const struct twir_expr *c)
 {
-	const enum twir_scalar s = e->type.scalar;
-	if (twir_is_float(s)) {
-		infix(g, "/", e);
-		return;
-	}
-	const struct twir_expr *c = constant_of(e->arg[1]);
-	if (s != TWIR_INDEX) {
-		if (c && c->u.i != 0 && (c->u.i != -1 || !twir_is_signed(s)))
-			infix(g, mod ? "%" : "/", e);
-		else
-			op_call(g, mod ? "mod" : "div", e);
-		return;
-	}
-	const bool power = c && c->u.i > 0 && (c->u.i & (c->u.i - 1)) == 0;
-	const bool positive = is_positive(c ? c : e->arg[1]);
-	if (positive && !is_vector(e) && cgen_nonneg(g, e->arg[0])) {
+	return c && c->u.i > 0 && (c->u.i & (c->u.i - 1)) == 0 ? __builtin_ctzll((unsigned long long)c->u.i) : -1;
+}
+
+/* index arithmetic floors */
+static void divide_index(struct cgen *g, const struct twir_expr *e, bool mod)
+{
+	const struct twir_expr *a = e->arg[0], *b = e->arg[1], *c = constant_of(b);
+	const int power = power_of_two(c);
+	const bool positive = is_positive(c ? c : b), plain = !is_vector(e) && cgen_nonneg(g, a);
+	if (positive && plain) {
 		infix(g, mod ? "%" : "/", e);
-	} else if (power) { /* floors for either sign */
+	} else if (power >= 0) { /* floors for either sign */
 		put(g, "(");
-		cgen_expr(g, e->arg[0]);
+		cgen_expr(g, a);
 		if (mod)
 			buf_printf(&g->out, " & %lldL)", (long long)c->u.i - 1);
 		else
-			buf_printf(&g->out, " >> %d)", __builtin_ctzll((unsigned long long)c->u.i));
+			buf_printf(&g->out, " >> %d)", power);
 	} else if (positive) {
 		op_call(g, mod ? "fmodp" : "fdivp", e);
+	} else if (plain && cgen_nonneg(g, b)) { /* truncates and floors alike; 0 may divide */
+		op_call(g, mod ? "mod" : "div", e);
 	} else {
 		op_call(g, mod ? "fmod" : "fdiv", e);
+	}
+}
+
+static void divide(struct cgen *g, const struct twir_expr *e, bool mod)
+{
+	const enum twir_scalar s = e->type.scalar;
+	const struct twir_expr *c = constant_of(e->arg[1]);
+	if (s == TWIR_INDEX)
+		divide_index(g, e, mod);
+	else if (twir_is_float(s) || (c && c->u.i != 0 && (c->u.i != -1 || !twir_is_signed(s))))
+		infix(g, mod ? "%" : "/", e);
+	else
+		op_call(g, mod ? "mod" : "div", e);
+}
+
+/* a + b - 1 */
+static void round_up_sum(struct cgen *g, const struct twir_expr *a, const struct twir_expr *b)
+{
+	put(g, "(");
+	cgen_expr(g, a);
+	if (b->kind == TWIR_Const) {
+		buf_printf(&g->out, " + %lldL)", (long long)b->u.i - 1);
+	} else {
+		put(g, " + ");
+		cgen_expr(g, b);
+		put(g, " - 1)");
 	}
 }
 
 static void ceil_divide(struct cgen *g, const struct twir_expr *e, bool roundup)
 {
 	const struct twir_expr *a = e->arg[0], *b = e->arg[1];
+	const struct twir_type i64 = with_scalar(e->type, TWIR_I64);
+	const int power = b->kind == TWIR_Const ? power_of_two(b) : -1;
 	TW_CHECK(!is_vector(e), "program %s: %s of vectors", g->p->name, twir_kind_name(e->kind));
-	if (roundup)
-		put(g, "(");
-	if (is_positive(b) && cgen_nonneg(g, a)) {
-		put(g, "((");
-		cgen_expr(g, a);
-		if (b->kind == TWIR_Const) {
-			buf_printf(&g->out, " + %lldL) / ", (long long)b->u.i - 1);
-		} else {
-			put(g, " + ");
-			cgen_expr(g, b);
-			put(g, " - 1) / ");
-		}
+	const bool narrow = e->type.scalar != TWIR_INDEX && e->type.scalar != TWIR_I64;
+	buf_printf(&g->out, narrow ? "(%s)(" : "(", cgen_scalar_name(e->type.scalar));
+	if (!narrow && is_positive(b) && cgen_nonneg(g, a)) {
+		round_up_sum(g, a, b);
+		put(g, " / ");
+		cgen_expr(g, b);
+	} else if (!narrow && power >= 0) {
+		round_up_sum(g, a, b);
+		buf_printf(&g->out, " >> %d", power);
+	} else if (!narrow && is_positive(b)) {
+		buf_printf(&g->out, "%s(", cgen_helper_for(g, "fdivp", i64));
+		round_up_sum(g, a, b);
+		put(g, ", ");
 		cgen_expr(g, b);
 		put(g, ")");
 	} else { /* -floor(-a / b) */
-		buf_printf(&g->out, "(-%s(-", cgen_helper_for(g, "fdiv", with_scalar(e->type, TWIR_I64)));
+		buf_printf(&g->out, "-%s(-(i64)", cgen_helper_for(g, "fdiv", i64));
 		cgen_expr(g, a);
-		put(g, ", ");
+		put(g, ", (i64)");
 		cgen_expr(g, b);
-		put(g, "))");
+		put(g, ")");
 	}
+	put(g, ")");
 	if (roundup) {
 		put(g, " * ");
 		cgen_expr(g, b);
-		put(g, ")");
 	}
 }
 
@@ -670,7 +696,9 @@ void cgen_expr(struct cgen *g, const struct twir_expr *e)
 		ceil_divide(g, e, false);
 		break;
 	case TWIR_Roundup:
+		put(g, "(");
 		ceil_divide(g, e, true);
+		put(g, ")");
 		break;
 	case TWIR_Call:
 	case TWIR_Fold:
