@@ -24,7 +24,7 @@ bool twir_reserved(const char *name)
 		if (strcmp(words[i], name) == 0)
 			return true;
 	for (int k = 0; k < TWIR_KINDS; k++)
-		if (strcmp(twir_kind_text((enum twir_kind)k), name) == 0)
+		if (!(twir_kind_flags((enum twir_kind)k) & TWIR_F_OTHER) && strcmp(twir_kind_text((enum twir_kind)k), name) == 0)
 			return true;
 	for (int l = 0; l < TWIR_LEVELS; l++)
 		if (strcmp(twir_level_name((enum twir_level)l), name) == 0)

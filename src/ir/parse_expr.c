@@ -10,10 +10,17 @@ const char *twir_type_text(struct twir_parser *p, struct twir_type t)
 	return t.lanes == 1 ? name : arena_printf(p->scratch, "%sx%d", name, t.lanes);
 }
 
-/* A literal without a suffix as a value of another type; everything else as it is. */
+/* A literal without a suffix, or a choice between such, as a value of another type; everything else as it is. */
 const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o, enum twir_scalar to)
 {
 	const struct twir_expr *e = o.e;
+	if (o.flexible && (e->kind == TWIR_Cond || e->kind == TWIR_Select)) {
+		const struct twir_expr *a = twir_retype(p, (struct twir_operand){e->arg[1], true}, to);
+		const struct twir_expr *b = twir_retype(p, (struct twir_operand){e->arg[2], true}, to);
+		if (!twir_type_eq(a->type, b->type))
+			return e;
+		return e->kind == TWIR_Cond ? twir_cond(p->m, e->arg[0], a, b) : twir_select(p->m, e->arg[0], a, b);
+	}
 	if (!o.flexible || e->kind != TWIR_Const || e->type.scalar == to || to == TWIR_I1 || to == TWIR_VOID)
 		return e;
 	if (twir_is_float(to))
@@ -62,7 +69,7 @@ static struct twir_operand combine(struct twir_parser *p, const struct twir_tok 
 		twir_fail(p, at, a.e->type.scalar != b.e->type.scalar ? "convert one side, for example f32(x) or index(x)" : NULL,
 			  "'%s' of %s and %s: %s", operators[op].text, twir_type_text(p, a.e->type), twir_type_text(p, b.e->type), why);
 	const struct twir_expr *e = operators[op].swapped ? twir_binary(p->m, k, b.e, a.e) : twir_binary(p->m, k, a.e, b.e);
-	return (struct twir_operand){e, a.flexible && b.flexible && e->kind == TWIR_Const && operators[op].level > 4};
+	return (struct twir_operand){e, a.flexible && b.flexible && e->kind == TWIR_Const && operators[op].level != 4};
 }
 
 static struct twir_operand parse_prefix(struct twir_parser *p)
@@ -139,7 +146,8 @@ struct twir_operand twir_parse_operand(struct twir_parser *p)
 		last = twir_parse_binary(p, 1);
 	}
 	for (int i = chain.n - 1; i >= 0; i--)
-		last = (struct twir_operand){choose(p, &chain.at[i].at, chain.at[i].c, chain.at[i].a, last), false};
+		last = (struct twir_operand){choose(p, &chain.at[i].at, chain.at[i].c, chain.at[i].a, last),
+					     chain.at[i].a.flexible && last.flexible};
 	twir_leave(p);
 	return last;
 }

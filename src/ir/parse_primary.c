@@ -272,7 +272,7 @@ static int parse_args(struct twir_parser *p, struct twir_operand *args, int most
 	return n;
 }
 
-static const struct twir_expr *parse_operation(struct twir_parser *p, const struct twir_tok *at, enum twir_kind k)
+static struct twir_operand parse_operation(struct twir_parser *p, const struct twir_tok *at, enum twir_kind k)
 {
 	struct twir_operand o[3];
 	const struct twir_expr *e[3];
@@ -298,10 +298,10 @@ static const struct twir_expr *parse_operation(struct twir_parser *p, const stru
 		twir_fail(p, at, NULL, "%s of %s%s%s%s%s: %s", twir_kind_text(k), twir_type_text(p, e[0]->type), n > 1 ? ", " : "",
 			  n > 1 ? twir_type_text(p, e[1]->type) : "", n > 2 ? ", " : "", n > 2 ? twir_type_text(p, e[2]->type) : "", why);
 	if (k == TWIR_Fma)
-		return twir_fma(p->m, e[0], e[1], e[2]);
+		return rigid(twir_fma(p->m, e[0], e[1], e[2]));
 	if (k == TWIR_Select)
-		return twir_select(p->m, e[0], e[1], e[2]);
-	return n == 1 ? twir_unary(p->m, k, e[0]) : twir_binary(p->m, k, e[0], e[1]);
+		return (struct twir_operand){twir_select(p->m, e[0], e[1], e[2]), o[1].flexible && o[2].flexible};
+	return rigid(n == 1 ? twir_unary(p->m, k, e[0]) : twir_binary(p->m, k, e[0], e[1]));
 }
 
 static const struct twir_expr *parse_func_call(struct twir_parser *p, const struct twir_tok *at, const char *name)
@@ -335,12 +335,9 @@ static const struct twir_expr *parse_cast(struct twir_parser *p, const struct tw
 
 static const struct twir_expr *parse_call_like(struct twir_parser *p, const struct twir_tok *at, const char *name)
 {
-	for (int k = 0; k < TWIR_KINDS; k++) {
-		if ((twir_kind_flags((enum twir_kind)k) & TWIR_F_FUNC) && k != TWIR_Neg && strcmp(twir_kind_text((enum twir_kind)k), name) == 0)
-			return parse_operation(p, at, (enum twir_kind)k);
+	for (int k = 0; k < TWIR_KINDS; k++)
 		if (twir_is_combiner((enum twir_kind)k) && strcmp(twir_fold_name((enum twir_kind)k), name) == 0)
 			return parse_fold(p, at, (enum twir_kind)k);
-	}
 	const enum twir_scalar to = twir_scalar_parse(name);
 	if (to != TWIR_VOID)
 		return parse_cast(p, at, to, false);
@@ -405,7 +402,11 @@ struct twir_operand twir_parse_primary(struct twir_parser *p)
 	twir_next(p);
 	if (!twir_take(p, "("))
 		return rigid(parse_word(p, &at, name));
-	const struct twir_expr *e = parse_call_like(p, &at, name);
+	int k = 0;
+	while (k < TWIR_KINDS && (!(twir_kind_flags((enum twir_kind)k) & TWIR_F_FUNC) || k == TWIR_Neg ||
+				  strcmp(twir_kind_text((enum twir_kind)k), name) != 0))
+		k++;
+	const struct twir_operand o = k < TWIR_KINDS ? parse_operation(p, &at, (enum twir_kind)k) : rigid(parse_call_like(p, &at, name));
 	twir_expect(p, ")", NULL);
-	return rigid(e);
+	return o;
 }

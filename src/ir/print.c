@@ -393,7 +393,7 @@ const char *twir_print_module(struct tw_arena *a, const struct twir_module *m)
 		buf_putc(&p.b, '\n');
 	for (int i = 0; i < m->computes.n; i++)
 		put_compute(&p, m->computes.at[i]);
-	if (m->computes.n)
+	if (m->computes.n && m->programs.n)
 		buf_putc(&p.b, '\n');
 	twir_print_leave(&p, mark);
 	for (int i = 0; i < m->programs.n; i++) {
