@@ -353,6 +353,7 @@ struct twir_facts { /* what is known inside loops and guards; grows and shrinks 
 	struct tw_map ranges;                    /* var -> struct twir_range* , beyond the var's own facts */
 	VEC(const struct twir_expr *) known;     /* conditions known to be true */
 	struct tw_map memo;
+	struct twirs_state *state;               /* the simplifier's own */
 };
 void twir_facts_init(struct twir_facts *f, struct twir_module *m);
 void twir_facts_range(struct twir_facts *f, const struct twir_var *v, int64_t lo, int64_t hi);

@@ -1,0 +1,226 @@
+/* simplify_prove: does a polynomial stay at or above zero? First by the ranges of its terms; then min, max, conditionals and
+ * quotients are resolved by what defines them, and facts (polynomials known to be >= 0) are subtracted, scaled so that a term
+ * cancels. Each step spends from a budget, so it ends; giving up means "not proved". */
+#include "ir/simplify_int.h"
+
+#define BUDGET 160
+#define DEPTH  6
+
+struct proof {
+	struct twir_facts *f;
+	int budget;
+};
+
+static bool prove(struct proof *s, const struct twirs_poly *p, int depth);
+
+/* p with the term's atom replaced: p - term + rest * q */
+static bool replaced(const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twirs_poly *q, struct twirs_poly *r)
+{
+	struct twirs_mono t = p->t[term];
+	if (t.k == INT64_MIN)
+		return false;
+	t.k = -t.k;
+	*r = *p;
+	return twirs_add_mono(r, &t) && twirs_add(r, q, rest);
+}
+
+/* Sign of a product: 1 never below zero, -1 never above, 0 unknown. */
+static int sign_of(struct twir_facts *f, const struct twirs_mono *t)
+{
+	const struct twir_range r = twirs_range_mono(f, t);
+	return r.lo >= 0 ? 1 : r.hi <= 0 ? -1 : 0;
+}
+
+static bool try_with(struct proof *s, const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twir_expr *e,
+	int depth)
+{
+	struct twirs_poly q, r;
+	twirs_poly_of(e, &q);
+	return replaced(p, term, rest, &q, &r) && prove(s, &r, depth - 1);
+}
+
+static bool by_choice(struct proof *s, const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twir_expr *e,
+	int depth)
+{
+	const int sign = sign_of(s->f, rest);
+	const struct twir_expr *a = e->arg[e->n - 2], *b = e->arg[e->n - 1];
+	const bool max = e->kind == TWIR_Max || e->kind == TWIR_MaxNum, min = e->kind == TWIR_Min || e->kind == TWIR_MinNum;
+	if ((max && sign > 0) || (min && sign < 0))
+		return try_with(s, p, term, rest, a, depth) || try_with(s, p, term, rest, b, depth);
+	return try_with(s, p, term, rest, a, depth) && try_with(s, p, term, rest, b, depth);
+}
+
+/* r - x / c >= 0  is  x < c * (r + 1);   r + x / c >= 0  is  x + c * r >= 0;   ceil_div likewise. */
+static bool by_quotient(struct proof *s, const struct twirs_poly *p, int term, const struct twir_expr *e, int depth)
+{
+	struct twirs_poly r = *p, x, c, all;
+	struct twirs_mono t = p->t[term];
+	const bool plus = t.k == 1, ceil = e->kind == TWIR_Ceildiv;
+	const struct twirs_mono one = twirs_number(1), minus = twirs_number(-1);
+	t.k = -t.k;
+	twirs_poly_of(e->arg[0], &x);
+	twirs_poly_of(e->arg[1], &c);
+	if (twirs_range_poly(s->f, &c).lo < 1 || !twirs_add_mono(&r, &t))
+		return false;
+	const int64_t extra = plus == ceil;
+	if (__builtin_add_overflow(r.c, extra, &r.c) || !twirs_mul(&all, &r, &c) || !twirs_add(&all, &x, plus ? &one : &minus) ||
+	    __builtin_sub_overflow(all.c, extra, &all.c))
+		return false;
+	return prove(s, &all, depth - 1);
+}
+
+static bool by_structure(struct proof *s, const struct twirs_poly *p, int depth)
+{
+	for (int k = 0; k < p->n; k++) {
+		const struct twirs_mono *t = &p->t[k];
+		for (int i = 0; i < t->n; i++) {
+			const struct twir_expr *e = t->a[i];
+			struct twirs_mono rest;
+			twirs_mono_without(&rest, t, i);
+			switch (e->kind) {
+			case TWIR_Min:
+			case TWIR_Max:
+			case TWIR_MinNum:
+			case TWIR_MaxNum:
+			case TWIR_Cond:
+			case TWIR_Select:
+				return by_choice(s, p, k, &rest, e, depth);
+			case TWIR_Div:
+			case TWIR_Ceildiv:
+				if (t->n == 1 && (t->k == 1 || t->k == -1) && by_quotient(s, p, k, e, depth))
+					return true;
+				break;
+			default:
+				break;
+			}
+		}
+	}
+	return false;
+}
+
+/* p = scale * p - by * q >= 0 for some q >= 0 and by >= 0 that cancels a term of p? */
+static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct twirs_poly *q, int depth)
+{
+	for (int i = 0; i < q->n; i++)
+		for (int k = 0; k < p->n; k++) {
+			if ((q->t[i].k < 0) != (p->t[k].k < 0) || q->t[i].k == INT64_MIN || p->t[k].k == INT64_MIN)
+				continue;
+			struct twirs_mono whole = p->t[k], part = q->t[i], by;
+			whole.k = part.k = 1;
+			if (!twirs_mono_div(&by, &whole, &part) || sign_of(s->f, &by) < 1)
+				continue;
+			const int64_t kp = p->t[k].k < 0 ? -p->t[k].k : p->t[k].k, kq = q->t[i].k < 0 ? -q->t[i].k : q->t[i].k;
+			const int64_t g = twirs_gcd(kp, kq);
+			const struct twirs_mono scale = twirs_number(kq / g);
+			struct twirs_poly r = {0};
+			by.k = -(kp / g);
+			if (!twirs_add(&r, p, &scale) || !twirs_add(&r, q, &by))
+				continue;
+			if (prove(s, &r, depth - 1))
+				return true;
+		}
+	return false;
+}
+
+/* What an atom's own definition says: e >= .. and e <= .. as polynomials >= 0. */
+static int facts_of_atom(struct proof *s, const struct twir_expr *e, struct twirs_poly q[2])
+{
+	if (e->kind != TWIR_Mod && e->kind != TWIR_Div && e->kind != TWIR_Ceildiv)
+		return 0;
+	struct twirs_poly x, c, product;
+	const struct twirs_mono atom = twirs_atom(e), one = twirs_number(1), minus = twirs_number(-1);
+	struct twirs_poly self = {.n = 1, .t = {atom}};
+	twirs_poly_of(e->arg[0], &x);
+	twirs_poly_of(e->arg[1], &c);
+	if (twirs_range_poly(s->f, &c).lo < 1)
+		return 0;
+	if (e->kind == TWIR_Mod) { /* c - 1 - x % c, and x - x % c where x >= 0 */
+		q[0] = c;
+		q[1] = x;
+		return twirs_add(&q[0], &self, &minus) && !__builtin_sub_overflow(q[0].c, 1, &q[0].c) && twirs_add(&q[1], &self, &minus)
+			       ? 1 + (twirs_range_poly(s->f, &x).lo >= 0)
+			       : 0;
+	}
+	if (!twirs_mul(&product, &self, &c))
+		return 0;
+	const bool ceil = e->kind == TWIR_Ceildiv; /* x - c*e and c*e + c - 1 - x; the ceiling's signs are turned */
+	struct twirs_poly *below = &q[0], *above = &q[1];
+	*below = x;
+	*above = c;
+	if (!twirs_add(below, &product, &minus) || __builtin_sub_overflow(above->c, 1, &above->c))
+		return 0;
+	if (!ceil)
+		return twirs_add(above, &product, &one) && twirs_add(above, &x, &minus) ? 2 : 0;
+	if (!twirs_add(above, &x, &one) || !twirs_add(above, &product, &minus))
+		return 0;
+	*below = product;
+	return twirs_add(below, &x, &minus) ? 2 : 0;
+}
+
+static bool prove(struct proof *s, const struct twirs_poly *p, int depth)
+{
+	if (p->n == 0)
+		return p->c >= 0;
+	if (twirs_range_poly(s->f, p).lo >= 0)
+		return true;
+	if (depth == 0 || --s->budget < 0)
+		return false;
+	const struct twirs_state *state = s->f->state;
+	for (int k = state->facts.n - 1; k >= 0 && s->budget > 0; k--)
+		if (by_fact(s, p, state->facts.at[k], depth))
+			return true;
+	if (by_structure(s, p, depth))
+		return true;
+	for (int k = 0; k < p->n && s->budget > 0; k++)
+		for (int i = 0; i < p->t[k].n; i++) {
+			struct twirs_poly q[2];
+			const int n = facts_of_atom(s, p->t[k].a[i], q);
+			for (int j = 0; j < n; j++)
+				if (by_fact(s, p, &q[j], depth))
+					return true;
+		}
+	return false;
+}
+
+void twirs_expand(struct twir_facts *f, struct twirs_poly *p)
+{
+	const struct twirs_state *state = f->state;
+	for (int round = 0; round < 4 * TWIRS_TERMS; round++) {
+		bool changed = false;
+		for (int k = 0; k < p->n && !changed; k++)
+			for (int i = 0; i < p->t[k].n && !changed; i++) {
+				const struct twir_expr *e = p->t[k].a[i];
+				const struct twirs_poly *def = e->kind == TWIR_Var ? map_get_ptr(&state->defs, e->u.var) : NULL;
+				struct twirs_mono rest;
+				struct twirs_poly r;
+				twirs_mono_without(&rest, &p->t[k], i);
+				if (def && replaced(p, k, &rest, def, &r)) {
+					*p = r;
+					changed = true;
+				}
+			}
+		if (!changed)
+			return;
+	}
+}
+
+/* Bounds that need no search decide most questions; a polynomial whose every value is negative needs none either. */
+bool twirs_nonneg(struct twir_facts *f, const struct twirs_poly *p)
+{
+	const struct twir_range r = twirs_range_poly(f, p);
+	if (r.lo >= 0 || r.hi < 0)
+		return r.lo >= 0;
+	struct proof s = {.f = f, .budget = BUDGET};
+	struct twirs_poly q = *p;
+	if (f->state->defined.n)
+		twirs_expand(f, &q);
+	return prove(&s, &q, DEPTH);
+}
+
+bool twirs_positive(struct twir_facts *f, const struct twirs_mono *c)
+{
+	if (twirs_range_mono(f, c).lo >= 1)
+		return true;
+	struct twirs_poly p = {0};
+	return twirs_add_mono(&p, c) && !__builtin_sub_overflow(p.c, 1, &p.c) && twirs_nonneg(f, &p);
+}
