@@ -221,9 +221,12 @@ struct setting mapping_random_setting(uint64_t *seed, const struct sample *s)
 {
 	struct setting how = {.where = ON_CORE, .type = TWIR_I64};
 	const int64_t kind = mapping_pick(seed, 4);
+	int64_t lanes = 1; /* a launch has at least one */
+	for (int d = 0; d < s->rank; d++)
+		lanes *= s->factor[s->n - 1].extent[d];
 	if (kind == 1)
 		how.where = ON_BLOCK_THREAD;
-	else if (kind && s->factor[s->n - 1].spatial)
+	else if (kind && s->factor[s->n - 1].spatial && lanes > 0)
 		how.where = ON_CORE_LANE;
 	how.surplus = how.where == ON_BLOCK_THREAD ? 1 + mapping_pick(seed, 8)
 						   : mapping_pick(seed, 3) / 2 * mapping_pick(seed, 4);
