@@ -86,6 +86,16 @@ static const struct twir_expr *symbol(struct importer *x, const char *param)
 	return e;
 }
 
+/* Some exporters write "?" for a size without a name: it equals no other size. */
+static bool named(const char *param)
+{
+	for (; *param; param++)
+		if ((*param >= 'a' && *param <= 'z') || (*param >= 'A' && *param <= 'Z') ||
+		    (unsigned char)*param >= 128)
+			return true;
+	return false;
+}
+
 static void check_fixed(const struct importer *x)
 {
 	for (int i = 0; i < x->src->nfixed; i++)
@@ -136,9 +146,9 @@ static void import_input(struct importer *x, const struct onnx_value *v)
 		report(x, v->name, "input without a shape");
 	const struct twir_expr *shape[TWIR_MAX_RANK];
 	for (int d = 0; d < v->rank; d++)
-		shape[d] = v->dims[d] >= 0 ? twir_index(x->g->m, v->dims[d])
-			   : *v->params[d] ? symbol(x, v->params[d])
-					   : symbol(x, arena_printf(x->arena, "%s_%d", v->name, d));
+		shape[d] = v->dims[d] >= 0	 ? twir_index(x->g->m, v->dims[d])
+			   : named(v->params[d]) ? symbol(x, v->params[d])
+						 : symbol(x, arena_printf(x->arena, "%s_%d", v->name, d));
 	const tw_id id = tw_graph_tensor(x->g, v->name, type, v->rank, shape);
 	bind(x, v->name, id);
 	vec_push(x->arena, &x->g->inputs, id);

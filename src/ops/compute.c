@@ -34,7 +34,7 @@ struct twir_var **tw_axes(struct tw_opctx *x, const struct twir_tensor *t, const
 	const struct twir_expr **exprs = ARENA_ARRAY(x->arena, const struct twir_expr *, t->rank);
 	for (int d = 0; d < t->rank; d++) {
 		char name[16];
-		snprintf(name, sizeof name, "i%d", d);
+		snprintf(name, sizeof name, "d%d", d); /* i1, i8 .. are types */
 		axes[d] = tw_fold_axis(x, name, t->shape[d]);
 		exprs[d] = twir_var(x->m, axes[d]);
 	}
@@ -82,8 +82,10 @@ const struct twir_expr *tw_load_broadcast(struct tw_opctx *x, struct twir_tensor
 	TW_CHECK(t->rank <= n, "broadcast of %s to a lower rank", t->name);
 	for (int d = 0; d < t->rank; d++) {
 		int64_t size;
+		const struct twir_expr *axis = axes[n - t->rank + d];
 		const bool one = twir_const_int(t->shape[d], &size) && size == 1;
-		index[d] = one ? twir_index(x->m, 0) : axes[n - t->rank + d];
+		const bool same = axis->kind == TWIR_Var && axis->u.var->lo == 0 && axis->u.var->hi == 0;
+		index[d] = one && !same ? twir_index(x->m, 0) : axis;
 	}
 	return tw_load(x, t, t->rank, index);
 }

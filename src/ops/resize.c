@@ -25,6 +25,7 @@ struct axis { /* of the input */
 	bool resized;
 	E in, out;
 	double scale;	   /* 0: out / in, known only at launch */
+	E num, den;	   /* the scale is exactly num / den; NULL: it is not a fraction */
 	double start, end; /* of the region, TF_CROP */
 };
 
@@ -105,6 +106,7 @@ static void apply_policy(struct tw_opctx *x, struct resize *r, int n, const int 
 		twir_const_int(a->in, &in);
 		a->out = twir_index(x->m, (int64_t)floor(best * (double)in + 0.5));
 		a->scale = best;
+		a->num = a->den = NULL;
 	}
 }
 
@@ -126,6 +128,8 @@ static void read_sizes(struct tw_opctx *x, struct resize *r, int n, const int *a
 		if (known && (out < 0 || (in == 0 && out > 0)))
 			tw_op_fail(x, TW_ERR_MODEL, "size %" PRId64 " of axis %d", out, axes[k]);
 		a->scale = known && in > 0 ? (double)(float)((float)out / (float)in) : 0;
+		a->num = a->out;
+		a->den = a->in;
 	}
 	apply_policy(x, r, n, axes);
 }
@@ -139,6 +143,11 @@ static void read_scales(struct tw_opctx *x, struct resize *r, int n, const int *
 		a->scale = scales[k];
 		a->out = scaled_size(x, a->in, scales[k]);
 		a->resized = scales[k] != 1 || r->coordinates == TF_CROP;
+		for (int64_t q = 1; q <= 4096 && !a->num; q++)
+			if (scales[k] * (double)q == floor(scales[k] * (double)q)) {
+				a->num = twir_index(x->m, (int64_t)(scales[k] * (double)q));
+				a->den = twir_index(x->m, q);
+			}
 	}
 }
 
@@ -234,18 +243,35 @@ static E scale_of(struct tw_opctx *x, const struct axis *a)
 	return a->scale != 0 ? number(x, a->scale) : twir_div(x->m, as_float(x, a->out), as_float(x, a->in));
 }
 
+/* v / scale, with one rounding where the scale is a fraction */
+static E unscaled(struct tw_opctx *x, const struct axis *a, E v)
+{
+	if (!a->num)
+		return twir_div(x->m, v, scale_of(x, a));
+	return twir_div(x->m, twir_mul(x->m, v, as_float(x, a->den)), as_float(x, a->num));
+}
+
 static E half_pixel(struct tw_opctx *x, const struct axis *a, E o)
 {
-	const E half = number(x, 0.5), centre = twir_add(x->m, o, half);
-	return twir_sub(x->m, twir_div(x->m, centre, scale_of(x, a)), half);
+	const E half = number(x, 0.5);
+	return twir_sub(x->m, unscaled(x, a, twir_add(x->m, o, half)), half);
+}
+
+/* The output's size less one, before rounding down where it comes from a scale. */
+static E last_out_of(struct tw_opctx *x, const struct axis *a)
+{
+	int64_t in;
+	const E rounded = twir_max(x->m, twir_sub(x->m, a->out, twir_index(x->m, 1)), twir_index(x->m, 1));
+	if (a->num == a->out || !twir_const_int(a->in, &in) || a->scale == 0)
+		return as_float(x, tw_simplify(x, rounded));
+	return number(x, (double)in * a->scale - 1);
 }
 
 static E source(struct tw_opctx *x, const struct resize *r, const struct axis *a, E out)
 {
 	struct twir_module *m = x->m;
 	const E o = as_float(x, out), last_in = as_float(x, tw_simplify(x, twir_sub(m, a->in, twir_index(m, 1))));
-	const E last_out =
-		as_float(x, tw_simplify(x, twir_max(m, twir_sub(m, a->out, twir_index(m, 1)), twir_index(m, 1))));
+	const E last_out = last_out_of(x, a);
 	const E several = twir_lt(m, twir_index(m, 1), a->out), zero = number(x, 0);
 	switch (r->coordinates) {
 	case HALF_PIXEL:
@@ -260,9 +286,9 @@ static E source(struct tw_opctx *x, const struct resize *r, const struct axis *a
 	case ALIGN_CORNERS:
 		return twir_select(m, several, twir_div(m, twir_mul(m, o, last_in), last_out), zero);
 	case ASYMMETRIC:
-		return twir_div(m, o, scale_of(x, a));
+		return unscaled(x, a, o);
 	case TF_HALF_PIXEL_NN:
-		return twir_div(m, twir_add(m, o, number(x, 0.5)), scale_of(x, a));
+		return unscaled(x, a, twir_add(m, o, number(x, 0.5)));
 	case TF_CROP:
 	default: {
 		const E step = twir_div(m, twir_mul(m, number(x, a->end - a->start), last_in), last_out);
@@ -283,33 +309,60 @@ static E floor_of(struct tw_opctx *x, E v)
 	return twir_unary(x->m, TWIR_Floor, v);
 }
 
-/* The one tap of nearest modes */
+/* A fraction p / q rounded to an integer, all in index arithmetic */
+static E rounded(struct tw_opctx *x, enum rounding how, E p, E q)
+{
+	struct twir_module *m = x->m;
+	const E two = twir_index(m, 2);
+	switch (how) {
+	case FLOOR:
+		return twir_div(m, p, q);
+	case CEIL:
+		return twir_ceildiv(m, p, q);
+	case PREFER_CEIL:
+		return twir_div(m, twir_add(m, twir_mul(m, p, two), q), twir_mul(m, q, two));
+	case PREFER_FLOOR:
+	default:
+		return twir_ceildiv(m, twir_sub(m, twir_mul(m, p, two), q), twir_mul(m, q, two));
+	}
+}
+
+static E rounded_float(struct tw_opctx *x, enum rounding how, E s)
+{
+	const E half = number(x, 0.5);
+	switch (how) {
+	case FLOOR:
+		return floor_of(x, s);
+	case CEIL:
+		return twir_unary(x->m, TWIR_Ceil, s);
+	case PREFER_CEIL:
+		return floor_of(x, twir_add(x->m, s, half));
+	case PREFER_FLOOR:
+	default:
+		return twir_unary(x->m, TWIR_Ceil, twir_sub(x->m, s, half));
+	}
+}
+
+/* The one tap of nearest modes: exact when the scale is a fraction, without clamping when it cannot leave the input */
 static E nearest(struct tw_opctx *x, const struct resize *r, const struct axis *a, E out)
 {
 	struct twir_module *m = x->m;
-	const bool whole = a->scale >= 1 && a->scale == floor(a->scale);
+	const bool whole = a->scale >= 1 && a->scale == floor(a->scale) && a->num;
 	const bool middle = r->rounding == PREFER_FLOOR || r->rounding == PREFER_CEIL;
 	if (whole &&
 	    ((r->coordinates == ASYMMETRIC && r->rounding == FLOOR) || (r->coordinates == HALF_PIXEL && middle)))
 		return twir_div(m, out, twir_index(m, (int64_t)a->scale));
-	const E s = source(x, r, a, out), half = number(x, 0.5);
 	E at;
-	switch (r->rounding) {
-	case FLOOR:
-		at = floor_of(x, s);
-		break;
-	case CEIL:
-		at = twir_unary(m, TWIR_Ceil, s);
-		break;
-	case PREFER_CEIL:
-		at = floor_of(x, twir_add(m, s, half));
-		break;
-	case PREFER_FLOOR:
-	default:
-		at = twir_unary(m, TWIR_Ceil, twir_sub(m, s, half));
-		break;
+	if (a->num && r->coordinates == ASYMMETRIC) {
+		at = rounded(x, r->rounding, twir_mul(m, out, a->den), a->num);
+	} else if (a->num && r->coordinates == HALF_PIXEL) {
+		const E two = twir_index(m, 2), centre = twir_add(m, twir_mul(m, out, two), twir_index(m, 1));
+		at = rounded(x, r->rounding, twir_sub(m, twir_mul(m, centre, a->den), a->num),
+			     twir_mul(m, a->num, two));
+	} else {
+		at = twir_cast(m, TWIR_INDEX, rounded_float(x, r->rounding, source(x, r, a, out)));
 	}
-	return clamped(x, twir_cast(m, TWIR_INDEX, at), a->in);
+	return clamped(x, tw_simplify(x, at), a->in);
 }
 
 /* ---- filters */
@@ -358,10 +411,10 @@ static E weight(const struct stage *s, E coordinate, E at, E shrink)
 	if (shrink)
 		distance = twir_mul(m, distance, shrink);
 	const E w = s->r->mode == CUBIC ? cubic_weight(x, s->r->cubic_a, distance) : linear_weight(x, distance);
-	if (!s->r->exclude && !s->r->antialias)
+	if (!s->r->exclude)
 		return w;
 	const E inside = twir_and(m, twir_le(m, twir_index(m, 0), at), twir_lt(m, at, s->a->in));
-	return s->r->exclude || s->r->antialias ? twir_select(m, inside, w, number(x, 0)) : w;
+	return twir_select(m, inside, w, number(x, 0));
 }
 
 static E interpolated(const struct stage *s)
@@ -424,38 +477,57 @@ static E inside_of(struct tw_opctx *x, const struct resize *r, E const *i)
 	return inside;
 }
 
+/* Integers are filtered as floats. */
+static struct twir_tensor *widened(struct tw_opctx *x, struct twir_tensor *t)
+{
+	if (twir_is_float(t->type))
+		return t;
+	struct twir_tensor *wide = tw_temp(x, "wide", TWIR_F32, t->rank, t->shape);
+	E *i;
+	struct twir_var **axes = tw_axes(x, wide, &i);
+	tw_define(x, wide, axes, twir_cast(x->m, TWIR_F32, tw_load(x, t, t->rank, i)));
+	return wide;
+}
+
+static void compute_nearest(struct tw_opctx *x, const struct resize *r)
+{
+	struct twir_tensor *y = tw_y(x, 0);
+	E *i, at[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, y, &i);
+	for (int d = 0; d < r->rank; d++)
+		at[d] = r->axis[d].resized ? nearest(x, r, &r->axis[d], i[d]) : i[d];
+	const E v = tw_load(x, tw_x(x, 0), r->rank, at);
+	const E inside = r->coordinates == TF_CROP ? inside_of(x, r, i) : NULL;
+	tw_define(x, y, axes, inside ? twir_select(x->m, inside, v, tw_like(x, v, r->extrapolation)) : v);
+}
+
 static void compute(struct tw_opctx *x)
 {
 	struct resize r;
 	read_resize(x, &r);
-	struct twir_tensor *y = tw_y(x, 0), *from = tw_x(x, 0);
-	const enum twir_scalar type = tw_compute_type(y->type);
-	const enum twir_scalar inner = r.mode == NEAREST || twir_is_float(type) ? type : TWIR_F32;
+	if (r.mode == NEAREST) {
+		compute_nearest(x, &r);
+		return;
+	}
+	struct twir_tensor *y = tw_y(x, 0), *from = widened(x, tw_x(x, 0));
+	const enum twir_scalar type = tw_compute_type(y->type), inner = twir_is_float(type) ? type : TWIR_F32;
 	E *i;
-	for (int d = 0; d < r.rank; d++) {
+	int last = -1;
+	for (int d = 0; d < r.rank; d++)
+		last = r.axis[d].resized ? d : last;
+	for (int d = 0; d <= last; d++) {
 		if (!r.axis[d].resized)
 			continue;
 		E shape[TWIR_MAX_RANK];
 		for (int k = 0; k < r.rank; k++)
 			shape[k] = k == d ? r.axis[d].out : from->shape[k];
-		struct twir_tensor *to = tw_temp(x, "resized", inner, r.rank, shape);
+		const bool done = d == last && inner == type && r.coordinates != TF_CROP;
+		struct twir_tensor *to = done ? y : tw_temp(x, "resized", inner, r.rank, shape);
 		struct twir_var **axes = tw_axes(x, to, &i);
 		const struct stage s = {.x = x, .r = &r, .a = &r.axis[d], .from = from, .d = d, .i = i};
-		E v;
-		if (r.mode == NEAREST) {
-			v = load_at(&s, nearest(x, &r, s.a, i[d]));
-		} else {
-			struct stage wide = s;
-			if (from->type != inner && !twir_is_float(from->type)) { /* integers are filtered as floats */
-				struct twir_tensor *cast = tw_temp(x, "wide", inner, r.rank, from->shape);
-				E *j;
-				struct twir_var **cast_axes = tw_axes(x, cast, &j);
-				tw_define(x, cast, cast_axes, twir_cast(x->m, inner, tw_load(x, from, r.rank, j)));
-				wide.from = cast;
-			}
-			v = r.antialias ? antialiased(&wide) : interpolated(&wide);
-		}
-		tw_define(x, to, axes, v);
+		tw_define(x, to, axes, r.antialias ? antialiased(&s) : interpolated(&s));
+		if (done)
+			return;
 		from = to;
 	}
 	struct twir_var **axes = tw_axes(x, y, &i);
