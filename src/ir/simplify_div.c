@@ -71,7 +71,7 @@ static bool by_common_factor(struct twir_facts *f, const struct twirs_poly *rem,
 			if (!(twirs_mono_div(&t, &rem->t[i], &g) ? twirs_add_mono(&x, &t) : twirs_add_mono(&b, &rem->t[i])))
 				return false;
 		b.c = g.n == 0 ? tw_floormod(rem->c, g.k) : rem->c;
-		x.c = g.n == 0 ? tw_floordiv(rem->c, g.k) : 0;
+		x.c += g.n == 0 ? tw_floordiv(rem->c, g.k) : 0;
 		poly_of_mono(&gp, &g);
 		if (!is_zero(&b) && !within(f, &b, &gp))
 			continue;
@@ -272,7 +272,7 @@ bool twirs_ceil(struct twir_facts *f, const struct twirs_poly *x, const struct t
 		for (int k = 0; k < rem.n; k++)
 			if (!twirs_mono_div(&t, &rem.t[k], &g) || !twirs_add_mono(&y, &t))
 				return false;
-		y.c = g.n ? 0 : -tw_floordiv(-rem.c, g.k);
+		y.c += g.n ? 0 : -tw_floordiv(-rem.c, g.k);
 		poly_of_mono(&lp, &left);
 		return twirs_ceil(f, &y, &lp, &d) && twirs_add(r, &d, &one);
 	}
