@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const rt_kernel_names[K_COUNT] = {"k_add", "k_twice", "k_bias", "k_mix"};
+const char *const rt_kernel_names[K_COUNT] = {"k_add", "k_twice", "k_bias", "k_mix", "k_split"};
 
 static const char source[] =
 	"typedef long long i64;\n"
@@ -19,7 +19,8 @@ static const char source[] =
 	"K(k_twice) { ITEM; float *s = scratch; for (i64 i = from; i < to; i++) s[i - from] = P(0)[i] + P(0)[i];\n"
 	"  for (i64 i = from; i < to; i++) P(1)[i] = s[i - from]; }\n"
 	"K(k_bias) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) P(2)[i] = P(0)[i] + P(1)[i % sym[1]]; }\n"
-	"K(k_mix) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) P(2)[i] = 0.5f * P(0)[i] - P(1)[i] + 1.0f; }\n";
+	"K(k_mix) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) P(2)[i] = 0.5f * P(0)[i] - P(1)[i] + 1.0f; }\n"
+	"K(k_split) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) { const float a = P(0)[i]; P(1)[i] = a + 1; P(2)[i] = a + 2; } }\n";
 
 static void fail(const char *what)
 {

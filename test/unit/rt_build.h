@@ -5,8 +5,9 @@
 #include "rt/rt.h"
 
 /* The kernels, in the order of twrt_plan.kernels: sym[0] elements, 64 a work item.
-   add: c = a + b; twice: b = 2 a; bias: c[i] = a[i] + w[i % sym[1]]; mix: c = 0.5 a - b + 1 */
-enum { K_ADD, K_TWICE, K_BIAS, K_MIX, K_COUNT };
+   add: c = a + b; twice: b = 2 a; bias: c[i] = a[i] + w[i % sym[1]]; mix: c = 0.5 a - b + 1;
+   split: b = a + 1, c = a + 2 */
+enum { K_ADD, K_TWICE, K_BIAS, K_MIX, K_SPLIT, K_COUNT };
 struct twrt_code rt_kernels(void); /* compiled once */
 extern const char *const rt_kernel_names[K_COUNT];
 
