@@ -228,6 +228,10 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 			wire_fail(&message, "tensor whose external data does not have the length its shape says");
 		place(a, o, at, out);
 	} else if (has_raw) {
+		enum tw_wire_type wire;
+		const uint32_t field = typed_field(out->type, &wire);
+		if (wire_count(message, field, wire))
+			wire_fail(&message, "tensor with two kinds of data");
 		if (wire_left(&raw) != out->bytes)
 			wire_fail(&message, "tensor whose raw data does not have the length its shape says");
 		place(a, o, raw.at, out);

@@ -39,7 +39,7 @@ ELEMENT(leaky_relu, "float")
 
 static E elu(struct tw_opctx *x, E a)
 {
-	const E below = twir_sub(x->m, tw_call(x, "exp", a), tw_like(x, a, 1));
+	const E below = tw_call(x, "expm1", a);
 	return twir_select(x->m, twir_lt(x->m, a, tw_like(x, a, 0)), twir_mul(x->m, attr(x, "alpha", 1.0f, a), below),
 			   a);
 }
@@ -49,7 +49,7 @@ static E selu(struct tw_opctx *x, E a)
 {
 	const E alpha = attr(x, "alpha", 1.67326319217681884765625f, a);
 	const E gamma = attr(x, "gamma", 1.05070102214813232421875f, a);
-	const E below = twir_mul(x->m, alpha, twir_sub(x->m, tw_call(x, "exp", a), tw_like(x, a, 1)));
+	const E below = twir_mul(x->m, alpha, tw_call(x, "expm1", a));
 	return twir_mul(x->m, gamma, twir_select(x->m, tw_gt0(x, a), a, below));
 }
 ELEMENT(selu, "float")
@@ -57,17 +57,14 @@ ELEMENT(selu, "float")
 static E celu(struct tw_opctx *x, E a)
 {
 	const E alpha = attr(x, "alpha", 1.0f, a), zero = tw_like(x, a, 0);
-	const E e = twir_sub(x->m, tw_call(x, "exp", twir_div(x->m, a, alpha)), tw_like(x, a, 1));
+	const E e = tw_call(x, "expm1", twir_div(x->m, a, alpha));
 	return twir_add(x->m, twir_max(x->m, a, zero), twir_min(x->m, twir_mul(x->m, alpha, e), zero));
 }
 ELEMENT(celu, "float")
 
-/* log(1 + exp(a)) without overflow */
 static E softplus(struct tw_opctx *x, E a)
 {
-	const E e = tw_call(x, "exp", twir_unary(x->m, TWIR_Neg, twir_unary(x->m, TWIR_Abs, a)));
-	const E tail = tw_call(x, "log1p", e);
-	return twir_add(x->m, twir_max(x->m, a, tw_like(x, a, 0)), tail);
+	return tw_call(x, "softplus", a);
 }
 ELEMENT(softplus, "float")
 

@@ -50,32 +50,16 @@ static void compute_mean(struct tw_opctx *x)
 
 /* ---- Mod */
 
-/* a - trunc(a / b) * b. In f64 the product of a quotient below 2^29 and an f32 is exact; a quotient that was rounded to the next
-   integer leaves a remainder of the wrong sign, which b makes good. */
-static E float_remainder(struct tw_opctx *x, E a, E b)
-{
-	struct twir_module *m = x->m;
-	const E zero = tw_like(x, a, 0), size = twir_unary(m, TWIR_Abs, b);
-	const E q = twir_unary(m, TWIR_Trunc, twir_div(m, a, b));
-	const E r = twir_fma(m, twir_unary(m, TWIR_Neg, q), b, a);
-	const E low = twir_and(m, twir_lt(m, zero, a), twir_lt(m, r, zero));
-	const E high = twir_and(m, twir_lt(m, a, zero), twir_lt(m, zero, r));
-	const E fixed = twir_select(m, low, twir_add(m, r, size), twir_select(m, high, twir_sub(m, r, size), r));
-	return twir_select(m, twir_lt(m, twir_unary(m, TWIR_Abs, a), size), a, fixed);
-}
-
 static E mod(struct tw_opctx *x, E a, E b)
 {
 	const enum twir_scalar t = a->type.scalar;
-	const bool is_float = twir_is_float(t);
-	const E wa = is_float ? twir_cast(x->m, TWIR_F64, a) : a, wb = is_float ? twir_cast(x->m, TWIR_F64, b) : b;
-	const E r = is_float ? float_remainder(x, wa, wb) : twir_mod(x->m, a, b), zero = tw_like(x, wa, 0);
+	const E args[] = {a, b}, zero = tw_like(x, a, 0);
+	const E r = twir_is_float(t) ? twir_math(x->m, "fmod", 2, args) : twir_mod(x->m, a, b);
 	if (tw_attr_int(x->node, "fmod", 0) || !twir_is_signed(t))
-		return twir_cast(x->m, t, r);
+		return r;
 	/* The sign of the divisor, as in Python. */
-	const E differ = twir_ne(x->m, twir_lt(x->m, r, zero), twir_lt(x->m, wb, zero));
-	const E sum = twir_select(x->m, twir_and(x->m, twir_ne(x->m, r, zero), differ), twir_add(x->m, r, wb), r);
-	return twir_cast(x->m, t, sum);
+	const E differ = twir_ne(x->m, twir_lt(x->m, r, zero), twir_lt(x->m, b, zero));
+	return twir_select(x->m, twir_and(x->m, twir_ne(x->m, r, zero), differ), twir_add(x->m, r, b), r);
 }
 
 static void infer_mod(struct tw_opctx *x)

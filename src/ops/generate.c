@@ -1,0 +1,236 @@
+/* generate.c: tensors made from positions: Range, EyeLike, Trilu; running sums along an axis: CumSum, CumProd; ReverseSequence. */
+#include "ops/elementwise.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+typedef const struct twir_expr *E;
+
+/* ---- Range: its length must be known, as a number or by sizes with symbols */
+
+static E integer_input(struct tw_opctx *x, int i)
+{
+	E const *values;
+	return tw_in_values(x, i, &values) == 1 ? values[0] : NULL;
+}
+
+static E range_length(struct tw_opctx *x)
+{
+	struct twir_module *m = x->m;
+	double start, limit, delta;
+	const E zero = twir_index(m, 0);
+	if (twir_is_float(tw_in_type(x, 0))) {
+		if (!tw_in_scalar(x, 0, &start) || !tw_in_scalar(x, 1, &limit) || !tw_in_scalar(x, 2, &delta))
+			tw_op_fail(x, TW_ERR_UNSUPPORTED, "a length that only data decides");
+		const double n = delta != 0 ? ceil((limit - start) / delta) : 0;
+		if (!(n < 1e12))
+			tw_op_fail(x, TW_ERR_MODEL, "from %g to %g by %g", start, limit, delta);
+		return n > 0 ? twir_index(m, (int64_t)n) : zero;
+	}
+	const E s = integer_input(x, 0), l = integer_input(x, 1), d = integer_input(x, 2);
+	int64_t step;
+	if (!s || !l || !d || !twir_const_int(d, &step))
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "a length that only data decides");
+	if (step == 0 || step < -(1ll << 40) || step > 1ll << 40)
+		tw_op_fail(x, TW_ERR_MODEL, "a step of %" PRId64, step);
+	const E span = step > 0 ? twir_sub(m, l, s) : twir_sub(m, s, l);
+	return tw_simplify(x, twir_max(m, zero, twir_ceildiv(m, span, twir_index(m, step > 0 ? step : -step))));
+}
+
+static void infer_range(struct tw_opctx *x)
+{
+	tw_need_type(x, 0, "float i16 i32 i64");
+	tw_need_same_type(x, 0, 2);
+	const E n = range_length(x);
+	tw_set_out(x, 0, tw_in_type(x, 0), 1, &n);
+}
+
+static void compute_range(struct tw_opctx *x)
+{
+	struct twir_tensor *y = tw_y(x, 0);
+	E *i;
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const enum twir_scalar type = tw_compute_type(y->type);
+	const E zero = twir_index(x->m, 0), start = tw_operand(x, 0, tw_in_rank(x, 0), &zero),
+		delta = tw_operand(x, 2, tw_in_rank(x, 2), &zero);
+	tw_define(x, y, axes, twir_add(x->m, start, twir_mul(x->m, twir_cast(x->m, type, i[0]), delta)));
+}
+
+/* ---- EyeLike */
+
+static void infer_eye(struct tw_opctx *x)
+{
+	static const enum twir_scalar types[] = {
+		[1] = TWIR_F32,	 [2] = TWIR_U8,	  [3] = TWIR_I8,   [4] = TWIR_U16,  [5] = TWIR_I16,
+		[6] = TWIR_I32,	 [7] = TWIR_I64,  [9] = TWIR_I1,   [10] = TWIR_F16, [11] = TWIR_F64,
+		[12] = TWIR_U32, [13] = TWIR_U64, [16] = TWIR_BF16};
+	const struct tw_tensor *t = tw_in(x, 0);
+	if (t->rank != 2)
+		tw_op_fail(x, TW_ERR_MODEL, "input of rank %d; it must be 2", t->rank);
+	enum twir_scalar type = t->type;
+	if (tw_attr_find(x->node, "dtype")) {
+		const int64_t dtype = tw_attr_int(x->node, "dtype", 0);
+		if (dtype < 0 || dtype >= TW_COUNT(types) || types[dtype] == TWIR_VOID)
+			tw_op_fail(x, TW_ERR_UNSUPPORTED, "dtype = %" PRId64, dtype);
+		type = types[dtype];
+	}
+	tw_set_out(x, 0, type, 2, t->shape);
+}
+
+static void compute_eye(struct tw_opctx *x)
+{
+	struct twir_tensor *y = tw_y(x, 0);
+	E *i;
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const E on = twir_eq(x->m, twir_add(x->m, i[0], twir_index(x->m, tw_attr_int(x->node, "k", 0))), i[1]);
+	const struct twir_type type = twir_scalar_type(tw_compute_type(y->type));
+	tw_define(x, y, axes,
+		  y->type == TWIR_I1
+			  ? on
+			  : twir_select(x->m, on, twir_const_of(x->m, type, 1), twir_const_of(x->m, type, 0)));
+}
+
+/* ---- Trilu */
+
+static void infer_trilu(struct tw_opctx *x)
+{
+	if (tw_in_rank(x, 0) < 2)
+		tw_op_fail(x, TW_ERR_MODEL, "input of rank %d; it must be at least 2", tw_in_rank(x, 0));
+	tw_infer_same(x);
+}
+
+static void compute_trilu(struct tw_opctx *x)
+{
+	struct twir_module *m = x->m;
+	struct twir_tensor *y = tw_y(x, 0);
+	const int r = y->rank;
+	E *i;
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const E zero_index = twir_index(m, 0);
+	const E k = tw_has_in(x, 1) ? twir_cast(m, TWIR_INDEX, tw_operand(x, 1, tw_in_rank(x, 1), &zero_index))
+				    : zero_index;
+	const E diagonal = twir_add(m, i[r - 2], k);
+	const E keep =
+		tw_attr_int(x->node, "upper", 1) ? twir_le(m, diagonal, i[r - 1]) : twir_le(m, i[r - 1], diagonal);
+	const E v = tw_load(x, tw_x(x, 0), r, i);
+	tw_define(x, y, axes, twir_select(m, keep, v, y->type == TWIR_I1 ? twir_bool(m, false) : tw_like(x, v, 0)));
+}
+
+/* ---- CumSum, CumProd */
+
+static int running_axis(struct tw_opctx *x)
+{
+	const int64_t *axis;
+	if (tw_in_consts(x, 1, &axis) != 1)
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "an axis that only data decides");
+	return tw_axis(x, axis[0], tw_in_rank(x, 0));
+}
+
+static void infer_running(struct tw_opctx *x)
+{
+	tw_need_type(x, 0, "float i32 i64 u32 u64");
+	running_axis(x);
+	tw_infer_same(x);
+}
+
+static void running(struct tw_opctx *x, enum twir_kind op)
+{
+	struct twir_module *m = x->m;
+	struct twir_tensor *t = tw_x(x, 0), *y = tw_y(x, 0);
+	const int axis = running_axis(x);
+	const bool exclusive = tw_attr_int(x->node, "exclusive", 0) != 0,
+		   reverse = tw_attr_int(x->node, "reverse", 0) != 0;
+	E *i, at[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, y, &i), *k = tw_fold_axis(x, "k", t->shape[axis]);
+	for (int d = 0; d < t->rank; d++)
+		at[d] = d == axis ? twir_var(m, k) : i[d];
+	const E a = reverse ? i[axis] : at[axis], b = reverse ? at[axis] : i[axis];
+	const E v = tw_load(x, t, t->rank, at), counts = exclusive ? twir_lt(m, a, b) : twir_le(m, a, b);
+	const E body = twir_select(m, counts, v, tw_like(x, v, op == TWIR_Add ? 0 : 1));
+	tw_define(x, y, axes, twir_fold(m, op, 1, &k, &t->shape[axis], body));
+}
+
+static void compute_cumsum(struct tw_opctx *x)
+{
+	running(x, TWIR_Add);
+}
+
+static void compute_cumprod(struct tw_opctx *x)
+{
+	running(x, TWIR_Mul);
+}
+
+/* ---- ReverseSequence */
+
+static void reverse_axes(struct tw_opctx *x, int *batch, int *time)
+{
+	*batch = (int)tw_attr_int(x->node, "batch_axis", 1);
+	*time = (int)tw_attr_int(x->node, "time_axis", 0);
+	if (*batch + *time != 1 || *batch * *time != 0 || tw_in_rank(x, 0) < 2)
+		tw_op_fail(x, TW_ERR_MODEL, "batch_axis = %d and time_axis = %d", *batch, *time);
+}
+
+static void infer_reverse(struct tw_opctx *x)
+{
+	int batch, time;
+	reverse_axes(x, &batch, &time);
+	tw_need_type(x, 1, "i64");
+	if (tw_in_rank(x, 1) != 1)
+		tw_op_fail(x, TW_ERR_MODEL, "lengths of rank %d", tw_in_rank(x, 1));
+	tw_same_size(x, tw_in_dim(x, 1, 0), tw_in_dim(x, 0, batch), "lengths and batch");
+	tw_infer_same(x);
+}
+
+static void compute_reverse(struct tw_opctx *x)
+{
+	struct twir_module *m = x->m;
+	struct twir_tensor *t = tw_x(x, 0), *y = tw_y(x, 0);
+	int batch, time;
+	reverse_axes(x, &batch, &time);
+	E *i, at[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const E given = twir_cast(m, TWIR_INDEX, tw_load(x, tw_x(x, 1), 1, &i[batch]));
+	const E length = twir_min(m, given, t->shape[time]); /* longer ones would read beyond the input */
+	for (int d = 0; d < t->rank; d++)
+		at[d] = i[d];
+	const E back = twir_sub(m, twir_sub(m, length, twir_index(m, 1)), i[time]);
+	at[time] = twir_select(m, twir_lt(m, i[time], length), back, i[time]);
+	tw_define(x, y, axes, tw_load(x, t, t->rank, at));
+}
+
+static const struct tw_attr_spec attrs_eye[] = {{"dtype", TW_ATTR_INT, false}, {"k", TW_ATTR_INT, false}, {NULL}};
+static const struct tw_attr_spec attrs_upper[] = {{"upper", TW_ATTR_INT, false}, {NULL}};
+static const struct tw_attr_spec attrs_running[] = {
+	{"exclusive", TW_ATTR_INT, false}, {"reverse", TW_ATTR_INT, false}, {NULL}};
+static const struct tw_attr_spec attrs_reverse[] = {
+	{"batch_axis", TW_ATTR_INT, false}, {"time_axis", TW_ATTR_INT, false}, {NULL}};
+
+#define FN(name) .infer = infer_##name, .compute = compute_##name
+
+const struct tw_op tw_ops_generate[] = {
+	{.name = "Range", .since = 11, .in = {3, 3}, .out = {1, 1}, FN(range)},
+	{.name = "EyeLike",
+	 .since = 9,
+	 .in = {1, 1},
+	 .out = {1, 1},
+	 .attrs = attrs_eye,
+	 .flags = TW_OP_SHAPE_ONLY,
+	 FN(eye)},
+	{.name = "Trilu", .since = 14, .in = {1, 2}, .out = {1, 1}, .attrs = attrs_upper, FN(trilu)},
+	{.name = "CumSum",
+	 .since = 11,
+	 .in = {2, 2},
+	 .out = {1, 1},
+	 .attrs = attrs_running,
+	 .infer = infer_running,
+	 .compute = compute_cumsum},
+	{.name = "CumProd",
+	 .since = 26,
+	 .in = {2, 2},
+	 .out = {1, 1},
+	 .attrs = attrs_running,
+	 .infer = infer_running,
+	 .compute = compute_cumprod},
+	{.name = "ReverseSequence", .since = 10, .in = {2, 2}, .out = {1, 1}, .attrs = attrs_reverse, FN(reverse)},
+	{0},
+};
