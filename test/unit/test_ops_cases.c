@@ -72,15 +72,16 @@ static void compare(struct run *r, int k, const struct tw_graph *g, const struct
 	for (int d = 0; d < want.rank && same; d++)
 		same = want.dims[d] == v->dims[d];
 	if (!same)
-		tw_raise(TW_ERR_INPUT, "output %d is %s of rank %d, expected %s of rank %d, or sizes differ", k, twir_scalar_name(t->type), v->rank,
-			 twir_scalar_name(want.type), want.rank);
+		tw_raise(TW_ERR_INPUT, "output %d is %s of rank %d, expected %s of rank %d, or sizes differ", k,
+			 twir_scalar_name(t->type), v->rank, twir_scalar_name(want.type), want.rank);
 	const bool exact = twir_is_int(t->type);
 	for (int64_t i = 0; i < v->elements; i++) {
 		const bool ok = exact ? tw_data_int(t->type, v->data, i) == tw_data_int(t->type, want.data, i)
-				      : near(tw_data_float(t->type, v->data, i), tw_data_float(t->type, want.data, i), r->rtol, r->atol);
+				      : near(tw_data_float(t->type, v->data, i), tw_data_float(t->type, want.data, i),
+					     r->rtol, r->atol);
 		if (!ok)
-			tw_raise(TW_ERR_INPUT, "output %d element %lld is %.9g, expected %.9g", k, (long long)i, tw_data_float(t->type, v->data, i),
-				 tw_data_float(t->type, want.data, i));
+			tw_raise(TW_ERR_INPUT, "output %d element %lld is %.9g, expected %.9g", k, (long long)i,
+				 tw_data_float(t->type, v->data, i), tw_data_float(t->type, want.data, i));
 	}
 }
 
@@ -119,8 +120,13 @@ static void run_case(void *arg)
 	struct tw_onnx_tensor *given = ARENA_ARRAY(r->arena, struct tw_onnx_tensor, nin);
 	for (int i = 0; i < nin; i++)
 		read_tensor(r, "input", i, &given[i]);
-	const struct tw_onnx_source src = {.bytes = bytes, .size = size, .name = "model.onnx", .folder = r->folder, .files = &r->files,
-					   .nconstants = r->constants && nin > 1 ? nin - 1 : 0, .constants = given + 1};
+	const struct tw_onnx_source src = {.bytes = bytes,
+					   .size = size,
+					   .name = "model.onnx",
+					   .folder = r->folder,
+					   .files = &r->files,
+					   .nconstants = r->constants && nin > 1 ? nin - 1 : 0,
+					   .constants = given + 1};
 	struct tw_graph *g = tw_onnx_import(r->arena, m, &src);
 	tw_infer(g);
 	struct tw_value *in = ARENA_ARRAY(r->arena, struct tw_value, g->inputs.n);
@@ -160,7 +166,8 @@ static void show_model(void *arg)
 	struct twir_module *m = twir_module_new(r->arena);
 	const char *slash = strrchr(r->folder, '/');
 	const char *folder = slash ? arena_strndup(r->arena, r->folder, (size_t)(slash - r->folder)) : ".";
-	const struct tw_onnx_source src = {.bytes = bytes, .size = size, .name = r->folder, .folder = folder, .files = &r->files};
+	const struct tw_onnx_source src = {
+		.bytes = bytes, .size = size, .name = r->folder, .folder = folder, .files = &r->files};
 	struct tw_graph *g = tw_onnx_import(r->arena, m, &src);
 	tw_infer(g);
 	int definitions = 0;
@@ -223,7 +230,8 @@ static void visit(struct totals *t, const char *folder)
 		else
 			t->failed++;
 		if (!ok && (t->verbose || e.code != TW_ERR_UNSUPPORTED))
-			printf("%s %s: %s\n", e.code == TW_ERR_UNSUPPORTED ? "skip" : "FAIL", name ? name + 1 : folder, e.text);
+			printf("%s %s: %s\n", e.code == TW_ERR_UNSUPPORTED ? "skip" : "FAIL", name ? name + 1 : folder,
+			       e.text);
 		else if (t->verbose)
 			printf("pass %s\n", name ? name + 1 : folder);
 		fflush(stdout);
