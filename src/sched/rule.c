@@ -76,6 +76,10 @@ static struct twir_program *injective(struct rule *r)
 	struct twir_module *m = r->m;
 	struct tw_nest *n = &r->nest;
 	tw_nest_merge(n, r->c->out);
+	if (n->rank == 0) { /* one element: no work for lanes */
+		struct twir_stmt *one = twir_store(m, r->c->out, n->nplaces, n->place, n->value, NULL);
+		return tw_program_new(m, r->name, twir_index(m, 1), r->lanes, one);
+	}
 	tw_nest_flatten_short(n, r->lanes);
 	const int last = n->rank - 1;
 	int64_t block[TWIR_MAX_RANK], vectors;
