@@ -3,8 +3,8 @@
  * cancels. Each step spends from a budget, so it ends; giving up means "not proved". */
 #include "ir/simplify_int.h"
 
-#define BUDGET 160
-#define DEPTH  6
+#define BUDGET 30
+#define DEPTH  4
 
 struct proof {
 	struct twir_facts *f;
