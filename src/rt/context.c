@@ -40,6 +40,7 @@ struct twrt_context {
 	void **address;   /* by buffer */
 	void **arguments; /* of the step at hand */
 	int64_t *argument_bytes;
+	bool data_symbols; /* the plan has sizes that data decides */
 	bool profile;
 	struct twrt_profile *times;
 	atomic_flag running;
@@ -56,6 +57,8 @@ enum tw_code twrt_context_new(struct twrt_model *m, int threads, struct twrt_con
 	for (int i = 0; i < p->nsteps; i++)
 		most = p->steps[i].nbuffers > most ? p->steps[i].nbuffers : most;
 	*c = (struct twrt_context){.model = m, .pool = twrt_pool_get(threads), .running = ATOMIC_FLAG_INIT};
+	for (int i = 0; i < p->nsymbols; i++)
+		c->data_symbols |= p->sources[i].input < 0;
 	c->inputs = calloc((size_t)p->ninputs + 1, sizeof(*c->inputs));
 	c->outputs = calloc((size_t)p->noutputs + 1, sizeof(*c->outputs));
 	c->symbols = calloc((size_t)p->nsymbols + 1, sizeof(*c->symbols));
@@ -160,7 +163,15 @@ static enum tw_code bind(struct twrt_context *c, struct tw_error *e)
 		if (!c->inputs[i].set)
 			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" was not given", p->inputs[i].name);
 	for (int k = 0; k < p->nsymbols; k++)
-		c->symbols[k] = c->inputs[p->sources[k].input].dims[p->sources[k].dim];
+		if (p->sources[k].input >= 0)
+			c->symbols[k] = c->inputs[p->sources[k].input].dims[p->sources[k].dim];
+	for (int k = 0; k < p->nsymbols; k++) {
+		bool bad = false;
+		if (p->sources[k].input < 0)
+			c->symbols[k] = twrt_expr_eval(&p->sources[k].most, c->symbols, &bad);
+		if (bad || c->symbols[k] < 0)
+			return TWRT_FAIL(e, TW_ERR_INPUT, "the sizes of these inputs are too large: a size does not fit in 64 bits");
+	}
 	for (int i = 0; i < p->ninputs; i++)
 		for (int d = 0; d < p->inputs[i].rank; d++) {
 			bool bad = false;
@@ -193,7 +204,7 @@ static enum tw_code find_plan(struct twrt_context *c, struct tw_error *e)
 		if (m && (key == 0 || memcmp(m->key, c->symbols, key) == 0)) {
 			m->used = c->clock;
 			c->current = m;
-			return TW_ERR_OK;
+			return c->data_symbols ? twrt_memplan_update(p, c->symbols, m, e) : TW_ERR_OK;
 		}
 		if (c->plans[oldest] && (m == NULL || m->used < c->plans[oldest]->used))
 			oldest = i;
@@ -239,7 +250,7 @@ static enum tw_code find_memory(struct twrt_context *c, struct tw_error *e)
 static enum tw_code output_address(struct twrt_context *c, int i, void **at, struct tw_error *e)
 {
 	struct output *o = &c->outputs[i];
-	const int64_t need = c->current->bytes[c->model->plan.outputs[i].buffer];
+	const int64_t need = c->current->room[c->model->plan.outputs[i].buffer];
 	if (o->caller == NULL) {
 		TWRT_TRY(grow(&o->own, &o->own_bytes, need, "an output", e));
 		*at = o->own;
@@ -291,6 +302,31 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* Sizes that a host operator found: from here on they count. */
+static enum tw_code take_sizes(struct twrt_context *c, int i, struct tw_error *e)
+{
+	const struct twrt_plan *p = &c->model->plan;
+	const struct twrt_step *s = &p->steps[i];
+	bool changed = false;
+	for (int k = s->nbuffers - s->nout; k < s->nbuffers; k++) {
+		const struct twrt_host_tensor *t = &c->current->steps[i].tensors[k];
+		for (int d = 0; t->present && d < t->rank; d++) {
+			const struct twrt_expr *x = &s->host_io[k].dims[d];
+			const int64_t symbol = x->n == 2 && x->code[0] == TWRT_SYM ? x->code[1] : -1;
+			if (symbol < 0 || p->sources[symbol].input >= 0 || c->symbols[symbol] == t->dims[d])
+				continue;
+			if (t->dims[d] < 0 || t->dims[d] > c->symbols[symbol])
+				return TWRT_FAIL(e, TW_ERR_INTERNAL, "host operator %s made more than its bound", s->host);
+			c->symbols[symbol] = t->dims[d];
+			changed = true;
+		}
+	}
+	if (!changed)
+		return TW_ERR_OK;
+	TWRT_TRY(twrt_memplan_update(p, c->symbols, c->current, e));
+	return addresses(c, e);
+}
+
 static enum tw_code run_step(struct twrt_context *c, int i, struct tw_error *e)
 {
 	const struct twrt_step *s = &c->model->plan.steps[i];
@@ -306,6 +342,8 @@ static enum tw_code run_step(struct twrt_context *c, int i, struct tw_error *e)
 		c->times[i].ms += now_ms() - start;
 		c->times[i].runs++;
 	}
+	if (code == TW_ERR_OK && s->kind == TWRT_HOST && c->data_symbols)
+		return take_sizes(c, i, e);
 	return code;
 }
 

@@ -80,7 +80,8 @@ static enum tw_code sizes(struct planner *s)
 				return TWRT_FAIL(s->e, TW_ERR_MODEL, "buffer %d lies outside the buffer it is a part of", k);
 			offset += at;
 		}
-		s->m->offset[b] = offset;
+		if (p->buffers[b].kind == TWRT_ALIAS)
+			s->m->offset[b] = offset;
 	}
 	return TW_ERR_OK;
 }
@@ -164,9 +165,6 @@ static int64_t shape(const struct planner *s, const struct twrt_io *io, int64_t 
 static enum tw_code host_step(struct planner *s, int i, struct twrt_step_plan *sp)
 {
 	const struct twrt_step *st = &s->p->steps[i];
-	sp->tensors = twrt_pile_alloc(s->m->pile, st->nbuffers, sizeof(*sp->tensors));
-	if (sp->tensors == NULL)
-		return TWRT_FAIL(s->e, TW_ERR_MEMORY, "no memory to plan the memory of a run");
 	bool bad = false;
 	for (int k = 0; k < st->nbuffers; k++) {
 		if (st->buffers[k] < 0)
@@ -194,14 +192,10 @@ static enum tw_code steps(struct planner *s)
 			return overflow(s->e);
 		if (scratch > s->m->scratch_bytes)
 			s->m->scratch_bytes = scratch;
-		int64_t *values = twrt_pile_alloc(s->m->pile, st->nsymbols, sizeof(*values));
-		if (values == NULL)
-			return TWRT_FAIL(s->e, TW_ERR_MEMORY, "no memory to plan the memory of a run");
 		for (int k = 0; k < st->nsymbols; k++)
-			values[k] = twrt_expr_eval(&st->symbols[k], s->symbols, &bad);
+			sp->symbols[k] = twrt_expr_eval(&st->symbols[k], s->symbols, &bad);
 		if (bad)
 			return overflow(s->e);
-		sp->symbols = values;
 		if (st->kind == TWRT_HOST)
 			TWRT_TRY(host_step(s, i, sp));
 		if (st->kind == TWRT_COPY && s->m->bytes[st->buffers[0]] != s->m->bytes[st->buffers[1]])
@@ -225,8 +219,38 @@ static enum tw_code output_shapes(struct planner *s)
 	return TW_ERR_OK;
 }
 
+static bool room_for_steps(struct planner *s)
+{
+	for (int i = 0; i < s->to; i++) {
+		const struct twrt_step *st = &s->p->steps[i];
+		struct twrt_step_plan *sp = &s->m->steps[i];
+		sp->symbols = twrt_pile_alloc(s->m->pile, st->nsymbols, sizeof(*sp->symbols));
+		if (st->kind == TWRT_HOST)
+			sp->tensors = twrt_pile_alloc(s->m->pile, st->nbuffers, sizeof(*sp->tensors));
+		if (sp->symbols == NULL || (st->kind == TWRT_HOST && sp->tensors == NULL))
+			return false;
+	}
+	return true;
+}
+
+enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m, struct tw_error *e)
+{
+	struct planner s = {.p = p, .symbols = symbols, .to = p->nsteps, .m = m, .e = e};
+	TWRT_TRY(sizes(&s));
+	for (int b = 0; b < p->nbuffers; b++)
+		if (m->bytes[b] > m->room[b])
+			return TWRT_FAIL(e, TW_ERR_MODEL, "a size that data decides is beyond its bound");
+	const int64_t scratch = m->scratch_bytes;
+	TWRT_TRY(steps(&s));
+	if (m->scratch_bytes > scratch)
+		return TWRT_FAIL(e, TW_ERR_MODEL, "a size that data decides is beyond its bound");
+	return output_shapes(&s);
+}
+
 static enum tw_code make(struct planner *s)
 {
+	if (!room_for_steps(s))
+		return TWRT_FAIL(s->e, TW_ERR_MEMORY, "no memory to plan the memory of a run");
 	liveness(s);
 	TWRT_TRY(sizes(s));
 	share(s);
@@ -234,6 +258,7 @@ static enum tw_code make(struct planner *s)
 	TWRT_TRY(steps(s));
 	if (!s->setup)
 		TWRT_TRY(output_shapes(s));
+	memcpy(s->m->room, s->m->bytes, (size_t)s->p->nbuffers * sizeof(*s->m->room));
 	return TW_ERR_OK;
 }
 
@@ -247,11 +272,12 @@ enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols,
 		*m = (struct twrt_memplan){.pile = pile};
 		m->key = twrt_pile_alloc(pile, p->nsymbols, sizeof(*m->key));
 		m->bytes = twrt_pile_alloc(pile, p->nbuffers, sizeof(*m->bytes));
+		m->room = twrt_pile_alloc(pile, p->nbuffers, sizeof(*m->room));
 		m->offset = twrt_pile_alloc(pile, p->nbuffers, sizeof(*m->offset));
 		m->output_dims = twrt_pile_alloc(pile, (int64_t)p->noutputs * TWRT_MAX_RANK, sizeof(*m->output_dims));
 		m->steps = twrt_pile_alloc(pile, p->nsteps, sizeof(*m->steps));
 		int *ints = twrt_pile_alloc(work, 4 * (int64_t)p->nbuffers, sizeof(*ints));
-		if (m->key && m->bytes && m->offset && m->output_dims && m->steps && ints) {
+		if (m->key && m->bytes && m->room && m->offset && m->output_dims && m->steps && ints) {
 			if (p->nsymbols)
 				memcpy(m->key, symbols, (size_t)p->nsymbols * sizeof(*m->key));
 			const int n = p->nbuffers;

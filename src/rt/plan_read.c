@@ -204,6 +204,7 @@ static void plan(struct reader *r, struct twrt_plan *p)
 	for (int i = 0; !r->bad && i < p->nsymbols; i++) {
 		sources[i].input = word_int(r);
 		sources[i].dim = word_int(r);
+		sources[i].most = expr(r);
 	}
 	p->sources = sources;
 	p->nbuffers = count(r);

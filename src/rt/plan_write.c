@@ -125,6 +125,7 @@ enum tw_code twrt_plan_write(const struct twrt_plan *p, const int64_t *const_at,
 	for (int i = 0; i < p->nsymbols; i++) {
 		word(&w, p->sources[i].input);
 		word(&w, p->sources[i].dim);
+		expr(&w, &p->sources[i].most);
 	}
 	word(&w, p->nbuffers);
 	for (int i = 0; i < p->nbuffers; i++)

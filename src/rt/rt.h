@@ -76,8 +76,10 @@ struct twrt_check { /* a condition on sizes that must hold for these inputs, wit
 struct twrt_plan {
 	int nsymbols;
 	const char *const *symbols;
-	/* where a symbol's value comes from: dimension `dim` of input `input`; every later occurrence is checked to be equal */
-	const struct twrt_source { int input, dim; } *sources;
+	/* where a symbol's value comes from: dimension `dim` of input `input`; every later occurrence is checked to be equal.
+	   input -1: data decides: the first host step that has an output with this symbol alone as a dimension. Until then its value is `most`, an upper bound
+	   over the symbols of inputs and those before it, which memory is planned with. */
+	const struct twrt_source { int input, dim; struct twrt_expr most; } *sources;
 	int ninputs, noutputs;
 	const struct twrt_io *inputs, *outputs;
 	int nbuffers;
@@ -154,8 +156,13 @@ int64_t twrt_cache_bytes(int *entries);
 enum tw_code twrt_cache_clear(struct tw_error *e);
 
 /* HOST (folder host): operators without a compute definition, by name. One file a family; the list is collected at build time. */
+/* An operator whose output sizes data decides gets the bounds in out[].dims, writes the data densely for the sizes it finds, and sets dims to them. */
 struct twrt_host_tensor { enum twrt_type type; int rank; int64_t dims[TWRT_MAX_RANK]; void *data; bool present; };
 typedef enum tw_code twrt_host_fn(const struct twrt_host_tensor *in, int nin, struct twrt_host_tensor *out, int nout, const void *attrs, int64_t attrs_bytes, struct tw_error *e);
+/* Attributes are "name=value" lines: numbers as text, lists with spaces between them. */
+int64_t twrt_host_int(const void *attrs, int64_t attrs_bytes, const char *name, int64_t otherwise);
+double twrt_host_float(const void *attrs, int64_t attrs_bytes, const char *name, double otherwise);
+bool twrt_host_text(const void *attrs, int64_t attrs_bytes, const char *name, char *text, size_t size);
 struct twrt_host { const char *name; twrt_host_fn *run; };
 /* host/NAME.c defines `const struct twrt_host twrt_host_NAME[] = {{"Operator", function}, .., {0}}`. */
 const struct twrt_host *twrt_host_find(const char *name);

@@ -76,7 +76,7 @@ struct twrt_model {
 /* memory_plan.c: sizes and places of everything for one set of symbol values. */
 struct twrt_step_plan {
 	int64_t cores;
-	const int64_t *symbols;          /* the kernel's sym[] */
+	int64_t *symbols;                /* the kernel's sym[] */
 	struct twrt_host_tensor *tensors; /* host: its nbuffers tensors, data filled in at run time */
 };
 struct twrt_memplan {
@@ -84,6 +84,7 @@ struct twrt_memplan {
 	int64_t *key;  /* symbol values */
 	int64_t arena_bytes, scratch_bytes /* of one thread */;
 	int64_t *bytes;  /* of each buffer */
+	int64_t *room;   /* what was planned for it: bytes with data-dependent symbols at their bounds */
 	int64_t *offset; /* temporary: in the arena; alias: in its root; else 0 */
 	int64_t *output_dims; /* TWRT_MAX_RANK for each output */
 	struct twrt_step_plan *steps; /* of the plan's, from step 0 */
@@ -91,6 +92,8 @@ struct twrt_memplan {
 };
 /* setup: for the set-up steps alone; other buffers' sizes are not looked at. */
 enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols, bool setup, struct twrt_memplan **out, struct tw_error *e);
+/* Takes all numbers anew for other values of data-dependent symbols; the places stay. Allocates nothing. */
+enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m, struct tw_error *e);
 /* place.c: intervals to offsets. */
 struct twrt_interval {
 	int first, last; /* steps, both included */

@@ -74,13 +74,27 @@ static enum tw_code check_ios(const struct twrt_plan *p, struct tw_error *e)
 	return TW_ERR_OK;
 }
 
+static bool bound_valid(const struct twrt_plan *p, int symbol)
+{
+	const struct twrt_expr *x = &p->sources[symbol].most;
+	if (!twrt_expr_valid(x, p->nsymbols))
+		return false;
+	for (int i = 0; i < x->n; i += 1 + (x->code[i] == TWRT_PUSH || x->code[i] == TWRT_SYM))
+		if (x->code[i] == TWRT_SYM && x->code[i + 1] >= symbol && p->sources[x->code[i + 1]].input < 0)
+			return false;
+	return true;
+}
+
 static enum tw_code check_symbols(const struct twrt_plan *p, struct tw_error *e)
 {
 	for (int i = 0; i < p->nsymbols; i++) {
 		const struct twrt_source *s = &p->sources[i];
 		NEED(p->symbols[i], "symbol %d has no name", i);
-		NEED(s->input >= 0 && s->input < p->ninputs && s->dim >= 0 && s->dim < p->inputs[s->input].rank, "symbol %s comes from nowhere",
-			p->symbols[i]);
+		if (s->input == -1)
+			NEED(bound_valid(p, i), "symbol %s has no proper bound", p->symbols[i]);
+		else
+			NEED(s->input >= 0 && s->input < p->ninputs && s->dim >= 0 && s->dim < p->inputs[s->input].rank, "symbol %s comes from nowhere",
+				p->symbols[i]);
 	}
 	for (int i = 0; i < p->nchecks; i++)
 		NEED(p->checks[i].text && twrt_expr_valid(&p->checks[i].cond, p->nsymbols), "check %d: bad expression", i);

@@ -185,7 +185,7 @@ static void lies(void **state)
 			memcpy(&old[i], image + at[i], 8);
 			int64_t x = next(&seed) % 2 ? values[next(&seed) % TW_COUNT(values)] : old[i] + (int64_t)(next(&seed) % 5) - 2;
 			if (next(&seed) % 4 == 0)
-				x = old[i] ^ (int64_t)1 << next(&seed) % 64;
+				x = (int64_t)((uint64_t)old[i] ^ (uint64_t)1 << next(&seed) % 64);
 			memcpy(image + at[i], &x, 8);
 		}
 		put_checksum(image, bytes);

@@ -1,14 +1,10 @@
-/* TopK: the k largest or smallest along an axis, with their indices. Attributes: struct { int64_t axis, largest, sorted; }. Inputs: data; outputs: values and indices
- * (i64), whose size along the axis is k. Equal values: the lower index first. NaN counts as larger than every number, as ONNX Runtime's comparison and numpy's sort
+/* TopK: the k largest or smallest along an axis, with their indices. Attributes: axis, largest; the result is sorted whatever `sorted` says. Inputs: data (and k, which the
+ * outputs' size along the axis tells already); outputs: values and indices (i64). Equal values: the lower index first. NaN counts as larger than every number, as ONNX Runtime's comparison and numpy's sort
  * have it. */
 #include "rt/rt.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-struct attrs {
-	int64_t axis, largest, sorted;
-};
 
 struct row {
 	const char *data;
@@ -124,13 +120,13 @@ static void select_row(const struct row *r, int64_t n, int64_t k, int64_t *heap)
 static enum tw_code topk(const struct twrt_host_tensor *in, int nin, struct twrt_host_tensor *out, int nout, const void *attrs, int64_t attrs_bytes,
 	struct tw_error *e)
 {
-	struct attrs a;
-	if (nin < 1 || nout != 2 || attrs_bytes != (int64_t)sizeof(a) || !in[0].present || in[0].rank < 1) {
+	if (nin < 1 || nout != 2 || !in[0].present || in[0].rank < 1) {
 		tw_error_set(e, TW_ERR_INTERNAL, "TopK: wrong operands");
 		return TW_ERR_INTERNAL;
 	}
-	memcpy(&a, attrs, sizeof(a));
-	const int axis = (int)(a.axis < 0 ? a.axis + in[0].rank : a.axis);
+	const int64_t given = twrt_host_int(attrs, attrs_bytes, "axis", -1);
+	const bool largest = twrt_host_int(attrs, attrs_bytes, "largest", 1) != 0;
+	const int axis = (int)(given < 0 ? given + in[0].rank : given);
 	const struct twrt_host_tensor *shape = out[0].present ? &out[0] : &out[1];
 	if (axis < 0 || axis >= in[0].rank || shape->rank != in[0].rank || (out[1].present && out[1].type != TWRT_I64)) {
 		tw_error_set(e, TW_ERR_INTERNAL, "TopK: wrong attributes");
@@ -154,7 +150,7 @@ static enum tw_code topk(const struct twrt_host_tensor *in, int nin, struct twrt
 	const int size = twrt_type_bytes(in[0].type);
 	for (int64_t o = 0; k > 0 && o < outer; o++)
 		for (int64_t i = 0; i < inner; i++) {
-			const struct row r = {(const char *)in[0].data + (o * n * inner + i) * size, inner, in[0].type, a.largest != 0};
+			const struct row r = {(const char *)in[0].data + (o * n * inner + i) * size, inner, in[0].type, largest};
 			select_row(&r, n, k, heap);
 			for (int64_t j = 0; j < k; j++) {
 				const int64_t to = (o * k + j) * inner + i;
