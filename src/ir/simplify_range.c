@@ -261,6 +261,10 @@ void twirs_narrow(struct twir_facts *f, const struct twir_expr *atom, int64_t lo
 	const struct twir_range now = twir_range_of(f, atom);
 	if (lo <= now.lo && hi >= now.hi)
 		return;
+	/* A guard may leave a single lane; that lane's register elements are still named by `lane`. */
+	const bool lane = atom->kind == TWIR_Var && atom->u.var->kind == TWIR_WORKER && atom->u.var->level == TWIR_LANE;
+	if (lane && (lo > now.lo ? lo : now.lo) == (hi < now.hi ? hi : now.hi))
+		return;
 	const void *key = atom->kind == TWIR_Var ? (const void *)atom->u.var : (const void *)atom;
 	struct twir_range *r = ARENA_NEW(f->m->arena, struct twir_range);
 	*r = (struct twir_range){lo > now.lo ? lo : now.lo, hi < now.hi ? hi : now.hi, now.multiple};
