@@ -130,7 +130,8 @@ static void define_product(struct tw_opctx *x, const struct product *p)
 	struct twir_var **axes = tw_axes(x, p->c, &i);
 	struct twir_var *k = tw_fold_axis(x, "k", p->depth);
 	const E ke = twir_var(x->m, k);
-	const E a[] = {i[1], i[2], ke}, b[] = {i[0], i[1], ke, i[3]};
+	const int off = p->grouped;
+	const E a[] = {i[1], i[off + 1], ke}, b[] = {i[0], i[1], ke, i[off + 2]};
 	const E a1[] = {i[1], ke}, b1[] = {i[0], ke, i[2]};
 	const E product = twir_mul(x->m, tw_load(x, p->a, p->a->rank, p->grouped ? a : a1),
 				   tw_load(x, p->b, p->b->rank, p->grouped ? b : b1));
