@@ -12,8 +12,8 @@ struct split {
 	const struct twir_stmt *s;
 	struct twp_factors f;
 	const struct twir_expr *base[TWIR_MAX_RANK]; /* coordinates over the factors done so far; NULL: 0 */
-	unsigned shorten[64];                        /* per factor: dimensions whose repeat is shortened */
-	int start;                                   /* first factor of the group being gathered */
+	unsigned shorten[64];			     /* per factor: dimensions whose repeat is shortened */
+	int start;				     /* first factor of the group being gathered */
 };
 
 struct indexed {
@@ -96,7 +96,8 @@ static struct twir_stmt *group(struct split *x, int from, int to)
 	s->u.formap.vars = ARENA_ARRAY(m->arena, struct twir_var *, n);
 	for (int d = 0; d < n; d++) {
 		const struct twir_expr *extent = twir_map_extent(m, map, d);
-		struct twir_var *v = twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), x->s->u.formap.vars[d]->base);
+		struct twir_var *v =
+			twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), x->s->u.formap.vars[d]->base);
 		s->u.formap.vars[d] = v;
 		x->base[d] = coordinate(x, d, extent, v);
 	}
@@ -116,7 +117,10 @@ static struct twir_stmt *short_repeat(struct split *x, int r)
 		const struct twir_expr *left = x->s->u.formap.bounds[d];
 		if (x->base[d])
 			left = twir_sub(m, left, twir_mul(m, x->base[d], twir_mul(m, f->extent[d], inner)));
-		f->extent[d] = twir_min(m, f->extent[d], twir_ceildiv(m, left, inner));
+		int64_t one;
+		if (!twir_const_int(inner, &one) || one != 1)
+			left = twir_ceildiv(m, left, inner);
+		f->extent[d] = twir_min(m, f->extent[d], left);
 	}
 	const struct twir_expr *before[TWIR_MAX_RANK];
 	memcpy(before, x->base, sizeof before);
@@ -197,27 +201,30 @@ static const struct twir_expr *surplus(struct twp_walk *w, struct split *x, cons
 		number = twir_add(m, twir_mul(m, number, extent), worker);
 		if (mixed)
 			continue;
-		if (l == TWIR_LANE)
+		if (l == TWIR_LANE && lane != extent)
 			inside = unless_proved(w, twir_lt(m, worker, lane));
-		else
+		else if (l != TWIR_LANE && upper != extent)
 			*outside = unless_proved(w, twir_lt(m, worker, upper));
 	}
 	return mixed ? unless_proved(w, twir_lt(m, number, all)) : inside;
 }
 
-static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_list *out)
+static bool needs_bound(struct twp_walk *w, const struct twir_stmt *s, int d)
+{
+	return s->u.formap.bounds && unless_proved(w, twir_le(w->m, twir_map_extent(w->m, s->u.formap.map, d),
+							      s->u.formap.bounds[d])) != NULL;
+}
+
+static struct twir_stmt *bounded(struct twp_walk *w, const struct twir_program *p, const struct twir_stmt *s)
 {
 	struct twir_module *m = w->m;
-	if (s->kind != TWIR_FORMAP)
-		return false;
-	struct split x = {.m = m, .p = w->user, .s = s};
+	struct split x = {.m = m, .p = p, .s = s};
 	twp_factors(m, s->u.formap.map, &x.f);
 	twp_assign(m, x.p, s->u.formap.nlevels, s->u.formap.levels, &x.f);
 	const struct twir_expr *outside = NULL, *guard = surplus(w, &x, &outside);
 	bool any = false;
-	for (int d = 0; s->u.formap.bounds && d < s->u.formap.n; d++) {
-		const struct twir_expr *bound = s->u.formap.bounds[d], *v = twir_var(m, s->u.formap.vars[d]);
-		if (!unless_proved(w, twir_le(m, twir_map_extent(m, s->u.formap.map, d), bound)))
+	for (int d = 0; d < s->u.formap.n; d++) {
+		if (!needs_bound(w, s, d))
 			continue;
 		bool exact = false;
 		const bool keep = indexes_registers(s->u.formap.body, s->u.formap.vars[d]);
@@ -234,7 +241,7 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 			any |= exact;
 		}
 		if (!exact)
-			guard = both(m, guard, twir_lt(m, v, bound));
+			guard = both(m, guard, twir_lt(m, twir_var(m, s->u.formap.vars[d]), s->u.formap.bounds[d]));
 	}
 	const int mark = twp_enter(w, s, false);
 	struct twir_stmt *body = twp_walk_block(w, s->u.formap.body);
@@ -249,7 +256,43 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 		c->u.formap.bounds = NULL;
 		c->u.formap.body = body;
 	}
-	twp_list_add(out, outside ? twp_if(m, outside, c, NULL) : c);
+	return outside ? twp_if(m, outside, c, NULL) : c;
+}
+
+/* A tile of registers keeps its extents and gets a guard for each element. The whole tile is inside most times: it gets a copy without,
+ * under the condition that the bounds exceed the tile. NULL: no such dimension. */
+static const struct twir_expr *whole_tile(struct twp_walk *w, const struct twir_stmt *s, struct twir_stmt **copy)
+{
+	struct twir_module *m = w->m;
+	const struct twir_expr *cond = NULL, *bounds[TWIR_MAX_RANK];
+	for (int d = 0; d < s->u.formap.n; d++) {
+		const struct twir_expr *extent = twir_map_extent(m, s->u.formap.map, d);
+		int64_t size;
+		bounds[d] = s->u.formap.bounds ? s->u.formap.bounds[d] : NULL;
+		if (!twir_const_int(extent, &size) || !needs_bound(w, s, d) ||
+		    !indexes_registers(s->u.formap.body, s->u.formap.vars[d]))
+			continue;
+		cond = both(m, cond, twir_le(m, extent, bounds[d]));
+		bounds[d] = extent;
+	}
+	if (cond) {
+		struct twir_subst fresh;
+		twir_subst_init(&fresh, m);
+		struct twir_stmt *inside = twp_copy(m, s);
+		inside->u.formap.bounds = arena_copy(m->arena, bounds, sizeof *bounds * (size_t)s->u.formap.n);
+		*copy = twir_subst_block(&fresh, inside);
+	}
+	return cond;
+}
+
+static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_list *out)
+{
+	struct twir_stmt *whole;
+	if (s->kind != TWIR_FORMAP)
+		return false;
+	const struct twir_expr *cond = whole_tile(w, s, &whole);
+	struct twir_stmt *c = bounded(w, w->user, s);
+	twp_list_add(out, cond ? twp_if(w->m, cond, bounded(w, w->user, whole), c) : c);
 	return true;
 }
 

@@ -12,8 +12,8 @@ struct expand {
 };
 
 /* The number that the owner of the factors counts by. */
-static const struct twir_expr *worker_number(struct twir_module *m, const struct twir_program *p, const struct twir_stmt *s,
-					     enum twp_owner owner)
+static const struct twir_expr *worker_number(struct twir_module *m, const struct twir_program *p,
+					     const struct twir_stmt *s, enum twp_owner owner)
 {
 	const struct twir_expr *n = NULL;
 	for (int i = 0; i < s->u.formap.nlevels; i++) {
@@ -27,7 +27,8 @@ static const struct twir_expr *worker_number(struct twir_module *m, const struct
 }
 
 /* Coordinates of a spatial factor from its worker's number within the factor. */
-static void spatial(struct twir_module *m, const struct twp_factor *f, const struct twir_expr *worker, const struct twir_expr **at)
+static void spatial(struct twir_module *m, const struct twp_factor *f, const struct twir_expr *worker,
+		    const struct twir_expr **at)
 {
 	for (int d = 0; d < f->rank; d++) {
 		const struct twir_expr *stride = twir_index(m, 1);
@@ -39,14 +40,16 @@ static void spatial(struct twir_module *m, const struct twp_factor *f, const str
 			else if (f->order[o] < f->order[d])
 				slowest &= twir_const_int(f->extent[o], &n) && n == 1;
 		}
+		int64_t own;
+		const bool zero = f->projected >> d & 1 || (twir_const_int(f->extent[d], &own) && own == 1);
 		const struct twir_expr *x = twir_div(m, worker, stride);
-		at[d] = f->projected >> d & 1 ? twir_index(m, 0) : slowest ? x : twir_mod(m, x, f->extent[d]);
+		at[d] = zero ? twir_index(m, 0) : slowest ? x : twir_mod(m, x, f->extent[d]);
 	}
 }
 
 /* Loops of a repeat factor, slowest rank outermost; appended at the hole. */
-static void repeat(struct twir_module *m, const struct twp_factor *f, const struct twir_stmt *s, const struct twir_expr **at,
-		   struct twir_stmt ***hole)
+static void repeat(struct twir_module *m, const struct twp_factor *f, const struct twir_stmt *s,
+		   const struct twir_expr **at, struct twir_stmt ***hole)
 {
 	for (int rank = 0; rank < f->rank; rank++)
 		for (int d = 0; d < f->rank; d++) {
@@ -59,7 +62,8 @@ static void repeat(struct twir_module *m, const struct twp_factor *f, const stru
 			struct twir_stmt *loop = twir_stmt_new(m, TWIR_FOR);
 			loop->line = s->line;
 			loop->column = s->column;
-			loop->u.loop.var = twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), s->u.formap.vars[d]->base);
+			loop->u.loop.var =
+				twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), s->u.formap.vars[d]->base);
 			loop->u.loop.extent = f->extent[d];
 			loop->u.loop.unroll = f->attr[d] == TWTM_UNROLL;
 			at[d] = twir_var(m, loop->u.loop.var);
@@ -100,7 +104,8 @@ static struct twir_stmt *expand(struct twp_walk *w, const struct twir_stmt *s)
 			repeat(m, &f.at[i], s, own, &hole);
 		}
 		for (int d = 0; d < n; d++)
-			at[d] = at[d] ? twir_add(m, twir_mul(m, at[d], twp_task_extent(m, &f.at[i], d)), own[d]) : own[d];
+			at[d] = at[d] ? twir_add(m, twir_mul(m, at[d], twp_task_extent(m, &f.at[i], d)), own[d])
+				      : own[d];
 	}
 	struct twp_replace r;
 	twp_replace_init(&r, m);

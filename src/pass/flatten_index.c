@@ -29,7 +29,8 @@ static void flatten(struct flat *f, struct twir_tensor *t)
 	t->shape[0] = n;
 }
 
-static const struct twir_expr *offset(struct flat *f, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
+static const struct twir_expr *offset(struct flat *f, const struct twir_tensor *t, int n,
+				      const struct twir_expr *const *index)
 {
 	const struct twir_tensor *was = map_get_ptr(&f->original, t);
 	TW_CHECK(was && was->rank == n, "%s is declared before its use", t->name);

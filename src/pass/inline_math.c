@@ -9,7 +9,7 @@
 struct path {
 	const struct path *up;
 	const struct twir_expr *cond; /* NULL: always */
-	struct tw_map memo;           /* expr -> replacement on this path */
+	struct tw_map memo;	      /* expr -> replacement on this path */
 	struct tw_map children[2];    /* cond -> struct path: then, else */
 };
 
@@ -36,7 +36,7 @@ static struct path *child(struct inl *k, struct path *p, const struct twir_expr 
 	if (!c) {
 		const struct twir_expr *own = other ? twir_not(k->m, cond) : cond;
 		/* The outer condition decides whether the inner one may be evaluated. */
-		const struct twir_expr *both = !p->cond    ? own
+		const struct twir_expr *both = !p->cond	    ? own
 					       : own->loads ? twir_cond(k->m, p->cond, own, twir_bool(k->m, false))
 							    : twir_and(k->m, p->cond, own);
 		c = path_new(k, p, both);
@@ -60,8 +60,8 @@ static const struct twir_expr *inline_call(struct inl *k, const struct path *p, 
 					   const struct twir_expr *const *args);
 
 /* The function's expressions hold calls but no loads, so the path that matters is the caller's. */
-static const struct twir_expr *body_expr(struct inl *k, const struct path *p, struct twp_replace *r, struct tw_map *memo,
-					 const struct twir_expr *e)
+static const struct twir_expr *body_expr(struct inl *k, const struct path *p, struct twp_replace *r,
+					 struct tw_map *memo, const struct twir_expr *e)
 {
 	const struct twir_expr *done = map_get_ptr(memo, e);
 	if (done)
@@ -121,7 +121,8 @@ static const struct twir_expr *to_f32_odd(struct inl *k, const struct path *p, c
 	return twir_bitcast(m, TWIR_F32, odd);
 }
 
-static const struct twir_expr *half_cast(struct inl *k, const struct path *p, enum twir_scalar to, const struct twir_expr *x)
+static const struct twir_expr *half_cast(struct inl *k, const struct path *p, enum twir_scalar to,
+					 const struct twir_expr *x)
 {
 	struct twir_module *m = k->m;
 	const enum twir_scalar from = x->type.scalar;

@@ -97,8 +97,8 @@ static const struct twir_expr *at_first(struct twp_lower *k, const struct twir_e
 	return twir_binary(m, cond->kind, a, b);
 }
 
-void twp_ctx_narrow(struct twp_lower *k, struct twp_ctx *c, const struct twp_ctx *from, const struct twir_expr *cond, bool negate,
-		    const struct twir_expr *mask)
+void twp_ctx_narrow(struct twp_lower *k, struct twp_ctx *c, const struct twp_ctx *from, const struct twir_expr *cond,
+		    bool negate, const struct twir_expr *mask)
 {
 	struct twir_module *m = k->m;
 	const struct twir_expr *first = negate ? NULL : at_first(k, cond);
@@ -119,8 +119,8 @@ const struct twir_expr *twp_vector(struct twp_lower *k, const struct twir_expr *
 	return e->type.lanes > 1 ? e : twir_splat(k->m, e, k->lanes);
 }
 
-int twp_reg_index(struct twp_lower *k, struct twp_ctx *c, const struct twp_reg *r, int n, const struct twir_expr *const *index,
-		  const struct twir_expr **out)
+int twp_reg_index(struct twp_lower *k, struct twp_ctx *c, const struct twp_reg *r, int n,
+		  const struct twir_expr *const *index, const struct twir_expr **out)
 {
 	struct twir_module *m = k->m;
 	const struct twir_expr *own[TWIR_MAX_RANK * 2];
@@ -140,7 +140,8 @@ int twp_reg_index(struct twp_lower *k, struct twp_ctx *c, const struct twp_reg *
 			if (!f->spatial) {
 				const struct twir_expr *x = twir_div(m, index[d], twp_inner_extent(m, &r->f, i, d));
 				if (count == TWIR_MAX_RANK)
-					tw_raise(TW_ERR_MODEL, "register tensor %s mirrors more than %d repeats", r->was->name, count);
+					tw_raise(TW_ERR_MODEL, "register tensor %s mirrors more than %d repeats",
+						 r->was->name, count);
 				own[count++] = twir_simplify(&k->w.facts, outer[d] ? twir_mod(m, x, extent) : x);
 			}
 			outer[d] = true;
@@ -154,7 +155,8 @@ int twp_reg_index(struct twp_lower *k, struct twp_ctx *c, const struct twp_reg *
 	return count;
 }
 
-static const struct twir_expr *reg_load(struct twp_lower *k, struct twp_ctx *c, const struct twp_reg *r, const struct twir_expr *e)
+static const struct twir_expr *reg_load(struct twp_lower *k, struct twp_ctx *c, const struct twp_reg *r,
+					const struct twir_expr *e)
 {
 	const struct twir_expr *at[TWIR_MAX_RANK];
 	const int n = twp_reg_index(k, c, r, e->nidx, e->arg, at);
@@ -195,48 +197,9 @@ static bool within(struct twir_range r, int64_t lo, int64_t hi)
 	return r.lo >= lo && r.hi <= hi;
 }
 
-/* Can the lane-dependent index expression be computed in 32 bits, with truncating division? */
-static bool fits32(struct twp_lower *k, const struct twir_expr *e)
-{
-	if (e->type.scalar != TWIR_INDEX || !within(twir_range_of(&k->w.facts, e), INT32_MIN, INT32_MAX))
-		return false;
-	if (!twp_varies(k, e))
-		return true;
-	switch (e->kind) {
-	case TWIR_Var:
-		return e->u.var == k->lane;
-	case TWIR_Add:
-	case TWIR_Sub:
-	case TWIR_Mul:
-	case TWIR_Min:
-	case TWIR_Max:
-		return fits32(k, e->arg[0]) && fits32(k, e->arg[1]);
-	case TWIR_Div:
-	case TWIR_Mod:
-		return fits32(k, e->arg[0]) && fits32(k, e->arg[1]) && twir_range_of(&k->w.facts, e->arg[0]).lo >= 0 &&
-		       twir_range_of(&k->w.facts, e->arg[1]).lo > 0;
-	default:
-		return false;
-	}
-}
-
-static const struct twir_expr *vector32(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
-{
-	struct twir_module *m = k->m;
-	int64_t value;
-	if (twir_const_int(e, &value))
-		return twir_int(m, TWIR_I32, value);
-	if (!twp_varies(k, e))
-		return twir_cast(m, TWIR_I32, uniform(k, c, e));
-	if (e->kind == TWIR_Var)
-		return twir_iota(m, TWIR_I32, k->lanes);
-	const struct twir_expr *a = vector32(k, c, e->arg[0]), *b = vector32(k, c, e->arg[1]);
-	return twir_binary(m, e->kind, twp_vector(k, a), twp_vector(k, b));
-}
-
 /* Terms of a sum: those without lane into *sum (NULL: none), the others into the result (NULL: none). */
-static const struct twir_expr *terms(struct twp_lower *k, const struct twir_expr *e, bool negate, const struct twir_expr **sum,
-				     const struct twir_expr *rest)
+static const struct twir_expr *terms(struct twp_lower *k, const struct twir_expr *e, bool negate,
+				     const struct twir_expr **sum, const struct twir_expr *rest)
 {
 	struct twir_module *m = k->m;
 	if (twp_varies(k, e) && (e->kind == TWIR_Add || e->kind == TWIR_Sub)) {
@@ -247,6 +210,94 @@ static const struct twir_expr *terms(struct twp_lower *k, const struct twir_expr
 	const struct twir_expr *zero = twir_index(m, 0), *had = *to ? *to : zero;
 	*to = negate ? twir_sub(m, had, e) : twir_add(m, had, e);
 	return rest;
+}
+
+/* A let of index type that is kept as a vector of i32. */
+static bool is_narrow(const struct twir_var *v)
+{
+	return v && v->type.scalar == TWIR_I32;
+}
+
+static bool fits32(struct twp_lower *k, const struct twir_expr *e);
+
+/* (u + r) / n and (u + r) % n with u and n the same in all lanes need 64 bits for u only: u % n + r is small. */
+static bool splits(struct twp_lower *k, const struct twir_expr *e, const struct twir_expr **u,
+		   const struct twir_expr **r)
+{
+	if (twp_varies(k, e->arg[1]) || !within(twir_range_of(&k->w.facts, e->arg[1]), 1, 1 << 30))
+		return false;
+	*u = NULL;
+	*r = terms(k, e->arg[0], false, u, NULL);
+	if (!*r || !*u || *r == e->arg[0])
+		return false;
+	*r = twir_simplify(&k->w.facts, *r);
+	return twp_varies(k, *r) && within(twir_range_of(&k->w.facts, *r), 0, 1 << 30) && fits32(k, *r);
+}
+
+/* Can the lane-dependent index expression be computed in 32 bits, with truncating division? */
+static bool fits32(struct twp_lower *k, const struct twir_expr *e)
+{
+	const struct twir_expr *u, *r;
+	if (e->type.scalar != TWIR_INDEX || !within(twir_range_of(&k->w.facts, e), INT32_MIN, INT32_MAX))
+		return false;
+	if (!twp_varies(k, e))
+		return true;
+	switch (e->kind) {
+	case TWIR_Var:
+		return e->u.var == k->lane || is_narrow(map_get_ptr(&k->vars, e->u.var));
+	case TWIR_Add:
+	case TWIR_Sub:
+	case TWIR_Mul:
+	case TWIR_Min:
+	case TWIR_Max:
+		return fits32(k, e->arg[0]) && fits32(k, e->arg[1]);
+	case TWIR_Div:
+	case TWIR_Mod:
+		if (splits(k, e, &u, &r))
+			return true;
+		return fits32(k, e->arg[0]) && fits32(k, e->arg[1]) && twir_range_of(&k->w.facts, e->arg[0]).lo >= 0 &&
+		       twir_range_of(&k->w.facts, e->arg[1]).lo > 0;
+	default:
+		return false;
+	}
+}
+
+static const struct twir_expr *vector32(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e);
+
+/* The part of a division that splits which fits: (u % n + r) OP n. */
+static const struct twir_expr *small_division(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e,
+					      const struct twir_expr *u, const struct twir_expr *r)
+{
+	struct twir_module *m = k->m;
+	const struct twir_expr *rest = twir_simplify(&k->w.facts, twir_mod(m, u, e->arg[1]));
+	const struct twir_expr *x = twp_vector(k, twir_cast(m, TWIR_I32, uniform(k, c, rest)));
+	const struct twir_expr *n = twp_vector(k, twir_cast(m, TWIR_I32, uniform(k, c, e->arg[1])));
+	int64_t zero;
+	const struct twir_expr *v = twp_vector(k, vector32(k, c, r));
+	return twir_binary(m, e->kind, twir_const_int(rest, &zero) && zero == 0 ? v : twir_add(m, x, v), n);
+}
+
+static const struct twir_expr *vector32(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
+{
+	struct twir_module *m = k->m;
+	int64_t value;
+	if (twir_const_int(e, &value))
+		return twir_int(m, TWIR_I32, value);
+	if (!twp_varies(k, e))
+		return twir_cast(m, TWIR_I32, uniform(k, c, e));
+	if (e->kind == TWIR_Var && e->u.var == k->lane)
+		return twir_iota(m, TWIR_I32, k->lanes);
+	if (e->kind == TWIR_Var)
+		return twir_var(m, map_get_ptr(&k->vars, e->u.var));
+	const struct twir_expr *u, *r;
+	if ((e->kind == TWIR_Div || e->kind == TWIR_Mod) && splits(k, e, &u, &r)) {
+		const struct twir_expr *v = small_division(k, c, e, u, r);
+		if (e->kind == TWIR_Mod)
+			return v;
+		return twir_add(m, twp_vector(k, twir_cast(m, TWIR_I32, uniform(k, c, twir_div(m, u, e->arg[1])))), v);
+	}
+	const struct twir_expr *a = vector32(k, c, e->arg[0]), *b = vector32(k, c, e->arg[1]);
+	return twir_binary(m, e->kind, twp_vector(k, a), twp_vector(k, b));
 }
 
 static const struct twir_expr *by_args(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
@@ -264,32 +315,39 @@ static const struct twir_expr *by_args(struct twp_lower *k, struct twp_ctx *c, c
 }
 
 /* An index expression that varies, as a vector of i32 (narrow) or of index. */
-static const struct twir_expr *index_vector(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e, bool narrow)
+static const struct twir_expr *index_vector(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e,
+					    bool narrow)
 {
 	struct twir_module *m = k->m;
 	const struct twir_expr *base, *sum = NULL, *rest;
 	int64_t stride, zero;
 	if (!twp_varies(k, e))
 		return twp_vector(k, uniform(k, c, e));
-	if (!varies_otherwise(k, e) && fits32(k, e)) {
+	if (fits32(k, e)) {
 		const struct twir_expr *v = twp_vector(k, vector32(k, c, e));
 		return narrow ? v : twir_cast(m, TWIR_INDEX, v);
 	}
-	if (linear(k, e, &base, &stride) && within((struct twir_range){.lo = stride, .hi = stride}, INT32_MIN / 4096, INT32_MAX / 4096)) {
-		const struct twir_expr *v =
-			twir_mul(m, twir_iota(m, TWIR_I32, k->lanes), twir_splat(m, twir_int(m, TWIR_I32, stride), k->lanes));
+	if (linear(k, e, &base, &stride) &&
+	    within((struct twir_range){.lo = stride, .hi = stride}, INT32_MIN / 4096, INT32_MAX / 4096)) {
+		const struct twir_expr *v = twir_mul(m, twir_iota(m, TWIR_I32, k->lanes),
+						     twir_splat(m, twir_int(m, TWIR_I32, stride), k->lanes));
 		v = stride == 1 ? twir_iota(m, TWIR_I32, k->lanes) : v;
 		if (twir_const_int(base, &zero) && zero == 0)
 			return narrow ? v : twir_cast(m, TWIR_INDEX, v);
 		return twir_add(m, twp_vector(k, uniform(k, c, base)), twir_cast(m, TWIR_INDEX, v));
 	}
+	if (e->kind == TWIR_Div && splits(k, e, &sum, &rest))
+		return twir_add(m, twp_vector(k, uniform(k, c, twir_div(m, sum, e->arg[1]))),
+				twir_cast(m, TWIR_INDEX, small_division(k, c, e, sum, rest)));
+	sum = NULL;
 	if (e->kind == TWIR_Add || e->kind == TWIR_Sub) {
 		rest = terms(k, e, false, &sum, NULL);
 		if (sum && rest != e)
 			return twir_add(m, twp_vector(k, uniform(k, c, sum)), index_vector(k, c, rest, false));
 	}
-	return e->kind == TWIR_Var || e->kind == TWIR_Load || e->kind == TWIR_Cond ? twp_vector(k, twp_lower_expr(k, c, e))
-										   : by_args(k, c, e);
+	return e->kind == TWIR_Var || e->kind == TWIR_Load || e->kind == TWIR_Cond
+		       ? twp_vector(k, twp_lower_expr(k, c, e))
+		       : by_args(k, c, e);
 }
 
 static const struct twir_expr *clamped(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *n, int64_t lo)
@@ -321,12 +379,14 @@ static const struct twir_expr *compare(struct twp_lower *k, struct twp_ctx *c, c
 			return twir_binary(m, e->kind, uniform(k, c, base[0]), uniform(k, c, base[1]));
 		if (less && s > 0) {
 			const struct twir_expr *by = twir_index(m, s);
-			const struct twir_expr *n = e->kind == TWIR_Lt ? twir_ceildiv(m, d, by) : twir_add(m, twir_div(m, d, by), one);
+			const struct twir_expr *n =
+				e->kind == TWIR_Lt ? twir_ceildiv(m, d, by) : twir_add(m, twir_div(m, d, by), one);
 			return twir_lt(m, lanes, clamped(k, c, n, 0));
 		}
 		if (less && s != INT64_MIN) {
 			const struct twir_expr *by = twir_index(m, -s), *up = twir_sub(m, base[0], base[1]);
-			const struct twir_expr *n = e->kind == TWIR_Le ? twir_ceildiv(m, up, by) : twir_add(m, twir_div(m, up, by), one);
+			const struct twir_expr *n =
+				e->kind == TWIR_Le ? twir_ceildiv(m, up, by) : twir_add(m, twir_div(m, up, by), one);
 			return twir_le(m, clamped(k, c, n, 0), lanes);
 		}
 		if (s == 1 || s == -1) {
@@ -334,12 +394,18 @@ static const struct twir_expr *compare(struct twp_lower *k, struct twp_ctx *c, c
 			return twir_binary(m, e->kind, lanes, clamped(k, c, at, -1));
 		}
 	}
-	if (!varies_otherwise(k, a) && !varies_otherwise(k, b) && fits32(k, a) && fits32(k, b))
+	if (fits32(k, a) && fits32(k, b))
 		return twir_binary(m, e->kind, twp_vector(k, vector32(k, c, a)), twp_vector(k, vector32(k, c, b)));
 	return twir_binary(m, e->kind, index_vector(k, c, a, false), index_vector(k, c, b, false));
 }
 
-enum twp_access twp_access(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *index, const struct twir_expr **lowered)
+const struct twir_expr *twp_narrow(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
+{
+	return twp_varies(k, e) && fits32(k, e) ? twp_vector(k, vector32(k, c, e)) : NULL;
+}
+
+enum twp_access twp_access(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *index,
+			   const struct twir_expr **lowered)
 {
 	const struct twir_expr *base;
 	int64_t stride;
@@ -405,7 +471,8 @@ const struct twir_expr *twp_lower_expr(struct twp_lower *k, struct twp_ctx *c, c
 	const struct twp_reg *r = reg_of(k, e);
 	const bool index = e->type.scalar == TWIR_INDEX;
 	if (e->kind == TWIR_Var)
-		done = e->u.var == k->lane ? index_vector(k, c, e, false) : twir_var(m, map_get_ptr(&k->vars, e->u.var));
+		done = e->u.var == k->lane ? index_vector(k, c, e, false)
+					   : twir_var(m, map_get_ptr(&k->vars, e->u.var));
 	else if (r)
 		done = reg_load(k, c, r, e);
 	else if (e->kind == TWIR_Load)

@@ -9,7 +9,6 @@
 
 static void block(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt *list, struct twp_list *out);
 
-
 /* The register tensor after lowering. inside: declared in the region, so each lane has its own. */
 static struct twp_reg *declare(struct twp_lower *k, struct twir_tensor *t, bool inside, const struct twir_expr *mask)
 {
@@ -32,7 +31,8 @@ static struct twp_reg *declare(struct twp_lower *k, struct twir_tensor *t, bool 
 			if (r->f.at[i].spatial || (constant && n == 1))
 				continue;
 			if (rank == TWIR_MAX_RANK)
-				tw_raise(TW_ERR_MODEL, "register tensor %s mirrors more than %d repeats", t->name, rank);
+				tw_raise(TW_ERR_MODEL, "register tensor %s mirrors more than %d repeats", t->name,
+					 rank);
 			shape[rank++] = extent;
 		}
 	for (int d = 0; d < t->rank && !t->mirrors; d++)
@@ -74,7 +74,8 @@ static void store(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt
 			return;
 		}
 		if (value->type.lanes > 1)
-			tw_raise(TW_ERR_MODEL, "register %s belongs to the core, but lanes store different values", t->name);
+			tw_raise(TW_ERR_MODEL, "register %s belongs to the core, but lanes store different values",
+				 t->name);
 		twp_list_add(out, scalar_guard(k, c, twir_store(m, r->now, n, at, value, NULL)));
 		return;
 	}
@@ -89,7 +90,8 @@ static void store(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt
 	twp_list_add(out, twir_store(m, t, 1, at, twp_vector(k, value), c->mask));
 }
 
-static const struct twir_expr *bind(struct twp_lower *k, const char *name, const struct twir_expr *e, struct twp_list *out)
+static const struct twir_expr *bind(struct twp_lower *k, const char *name, const struct twir_expr *e,
+				    struct twp_list *out)
 {
 	if (e->kind == TWIR_Var || e->kind == TWIR_Const)
 		return e;
@@ -99,8 +101,8 @@ static const struct twir_expr *bind(struct twp_lower *k, const char *name, const
 }
 
 /* Facts of the place hold in the body only, so it has a memo of its own. */
-static struct twir_stmt *nested(struct twp_lower *k, const struct twp_ctx *c, const struct twir_stmt *s, const struct twir_stmt *body,
-				bool other)
+static struct twir_stmt *nested(struct twp_lower *k, const struct twp_ctx *c, const struct twir_stmt *s,
+				const struct twir_stmt *body, bool other)
 {
 	struct twp_ctx inner;
 	struct twp_list list;
@@ -113,8 +115,8 @@ static struct twir_stmt *nested(struct twp_lower *k, const struct twp_ctx *c, co
 }
 
 /* Statements under a mask stay in the block: they are harmless for the lanes that it excludes. */
-static void masked(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt *s, const struct twir_expr *mask, bool other,
-		   struct twp_list *out)
+static void masked(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt *s, const struct twir_expr *mask,
+		   bool other, struct twp_list *out)
 {
 	struct twp_ctx inner;
 	const int mark = twp_enter(&k->w, s, other);
@@ -178,12 +180,14 @@ static void let(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt *
 {
 	struct twir_module *m = k->m;
 	struct twir_var *v = s->u.let.var;
-	const struct twir_expr *value = twp_lower_expr(k, c, s->u.let.value);
+	const struct twir_expr *value = twp_narrow(k, c, s->u.let.value);
+	if (!value)
+		value = twp_lower_expr(k, c, s->u.let.value);
+	if (twir_is_int(v->type.scalar)) {
+		const struct twir_range r = twir_range_of(&k->w.facts, s->u.let.value);
+		twir_facts_range(&k->w.facts, v, r.lo, r.hi);
+	}
 	if (twir_type_eq(value->type, v->type)) {
-		if (twir_is_int(v->type.scalar)) {
-			const struct twir_range r = twir_range_of(&k->w.facts, s->u.let.value);
-			twir_facts_range(&k->w.facts, v, r.lo, r.hi);
-		}
 		twp_list_add(out, twir_let(m, v, value));
 		return;
 	}
@@ -202,7 +206,8 @@ static void block(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt
 			break;
 		case TWIR_DECLARE: {
 			if (s->u.declare.tensor->scope != TWIR_REGISTER)
-				tw_raise(TW_ERR_MODEL, "%s: only register tensors are declared in a lane region", s->u.declare.tensor->name);
+				tw_raise(TW_ERR_MODEL, "%s: only register tensors are declared in a lane region",
+					 s->u.declare.tensor->name);
 			struct twir_stmt *d = twp_copy(k->m, s);
 			d->u.declare.tensor = declare(k, s->u.declare.tensor, true, c->mask)->now;
 			twp_list_add(out, d);
@@ -220,7 +225,8 @@ static void block(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt
 			break;
 		case TWIR_FORMAP:
 		case TWIR_BARRIER:
-			tw_raise(TW_ERR_MODEL, "a lane region holds a %s", s->kind == TWIR_BARRIER ? "barrier" : "for on a level");
+			tw_raise(TW_ERR_MODEL, "a lane region holds a %s",
+				 s->kind == TWIR_BARRIER ? "barrier" : "for on a level");
 		}
 }
 
@@ -268,7 +274,8 @@ static int scalar_index(struct scalar_walk *x, const struct twp_reg *r, int n, c
 		if (!x->lane)
 			tw_raise(TW_ERR_MODEL, "register %s is read outside its lanes", r->was->name);
 		if (!x->k->scalar)
-			tw_raise(TW_ERR_MODEL, "register %s is used in a lane region that indexes arrays by lane", r->was->name);
+			tw_raise(TW_ERR_MODEL, "register %s is used in a lane region that indexes arrays by lane",
+				 r->was->name);
 		at[count++] = x->lane;
 	}
 	return count;

@@ -59,13 +59,15 @@ struct twir_stmt *twp_inline_lets(struct twir_module *m, const struct twir_stmt 
 int64_t twp_lanes(const struct twir_program *p); /* workers of the level lane; 0: the program has none */
 bool twp_is_lane_region(const struct twir_stmt *s);
 struct twir_stmt *twp_lane_region(struct twir_module *m, int64_t lanes, struct twir_stmt *body);
-struct twir_stmt *twp_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body, struct twir_stmt *other);
+struct twir_stmt *twp_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
+			 struct twir_stmt *other);
 
 /* A mapping as the list of its factors, outermost first. */
 enum twp_owner { TWP_UPPER, TWP_LANE, TWP_MIXED };
 struct twp_factor {
 	bool spatial;
-	enum twp_owner owner; /* spatial: which level's number tells its worker; mixed: the number over all levels does */
+	enum twp_owner
+		owner; /* spatial: which level's number tells its worker; mixed: the number over all levels does */
 	int rank;
 	const struct twir_expr *extent[TWIR_MAX_RANK]; /* projected dimensions included */
 	int order[TWIR_MAX_RANK];
@@ -79,9 +81,12 @@ struct twp_factors {
 };
 void twp_factors(struct twir_module *m, const struct twir_map *map, struct twp_factors *f);
 /* Which levels own the spatial factors when the mapping runs on the given levels of p. */
-void twp_assign(struct twir_module *m, const struct twir_program *p, int nlevels, const enum twir_level *levels, struct twp_factors *f);
-const struct twir_expr *twp_task_extent(struct twir_module *m, const struct twp_factor *f, int d); /* 1 when projected */
-const struct twir_expr *twp_inner_extent(struct twir_module *m, const struct twp_factors *f, int after, int d); /* of the factors behind `after` */
+void twp_assign(struct twir_module *m, const struct twir_program *p, int nlevels, const enum twir_level *levels,
+		struct twp_factors *f);
+const struct twir_expr *twp_task_extent(struct twir_module *m, const struct twp_factor *f,
+					int d); /* 1 when projected */
+const struct twir_expr *twp_inner_extent(struct twir_module *m, const struct twp_factors *f, int after,
+					 int d); /* of the factors behind `after` */
 const struct twir_map *twp_factor_map(struct twir_module *m, const struct twp_factor *f);
 const struct twir_expr *twp_level_extent(struct twir_module *m, const struct twir_program *p, enum twir_level l);
 

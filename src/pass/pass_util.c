@@ -95,7 +95,8 @@ struct twir_stmt *twp_lane_region(struct twir_module *m, int64_t lanes, struct t
 	return s;
 }
 
-struct twir_stmt *twp_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body, struct twir_stmt *other)
+struct twir_stmt *twp_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
+			 struct twir_stmt *other)
 {
 	struct twir_stmt *s = twir_stmt_new(m, TWIR_IF);
 	s->u.branch.cond = cond;
@@ -141,7 +142,8 @@ void twp_factors(struct twir_module *m, const struct twir_map *map, struct twp_f
 	collect(m, map, 0, f);
 }
 
-void twp_assign(struct twir_module *m, const struct twir_program *p, int nlevels, const enum twir_level *levels, struct twp_factors *f)
+void twp_assign(struct twir_module *m, const struct twir_program *p, int nlevels, const enum twir_level *levels,
+		struct twp_factors *f)
 {
 	bool lane = false;
 	for (int i = 0; i < nlevels; i++)

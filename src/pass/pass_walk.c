@@ -34,7 +34,8 @@ int twp_enter(struct twp_walk *w, const struct twir_stmt *s, bool other)
 		for (int d = 0; d < s->u.formap.n; d++) {
 			below(w, s->u.formap.vars[d], twir_map_extent(m, s->u.formap.map, d));
 			if (s->u.formap.bounds)
-				(void)twir_facts_assume(&w->facts, twir_lt(m, twir_var(m, s->u.formap.vars[d]), s->u.formap.bounds[d]));
+				(void)twir_facts_assume(
+					&w->facts, twir_lt(m, twir_var(m, s->u.formap.vars[d]), s->u.formap.bounds[d]));
 		}
 		break;
 	case TWIR_IF:

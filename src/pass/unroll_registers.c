@@ -46,7 +46,8 @@ static bool unroll(struct twp_walk *w, const struct twir_stmt *s, struct twp_lis
 	struct twir_stmt *loop = twp_walk_stmt(w, s); /* inner loops first: their statements count */
 	struct indexed x = {.v = s->u.loop.var};
 	twir_visit_block(loop->u.loop.body, see_stmt, see_expr, &x);
-	if (!x.yes || !twir_const_int(s->u.loop.extent, &n) || n > UNROLL_STATEMENTS || n * x.statements > UNROLL_STATEMENTS) {
+	if (!x.yes || !twir_const_int(s->u.loop.extent, &n) || n > UNROLL_STATEMENTS ||
+	    n * x.statements > UNROLL_STATEMENTS) {
 		twp_list_add(out, loop);
 		return true;
 	}
@@ -175,9 +176,12 @@ static bool variable_stmt(struct twp_walk *w, const struct twir_stmt *s, struct 
 
 void pass_unroll_registers(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
 {
-	(void)t;
 	struct twp_walk w;
 	struct regs x = {.m = m};
+	if (t->isa == TW_ISA_SCALAR) { /* arrays over the lanes are what its compiler can work with */
+		p->body = twp_merge_loads(m, p->body);
+		return;
+	}
 	twp_walk_init(&w, m, p);
 	w.stmt = unroll;
 	p->body = twp_walk_block(&w, p->body);
