@@ -148,6 +148,16 @@ static void derive(struct twir_facts *f, const struct twirs_poly *p, int depth)
 	}
 }
 
+static bool same(const struct twirs_poly *p, const struct twirs_poly *q)
+{
+	if (p->n != q->n || p->c != q->c)
+		return false;
+	for (int k = 0; k < p->n; k++)
+		if (p->t[k].k != q->t[k].k || !twirs_mono_same(&p->t[k], &q->t[k]))
+			return false;
+	return true;
+}
+
 void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth)
 {
 	struct twirs_state *s = f->state;
@@ -159,6 +169,9 @@ void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth)
 	if (q.n > 0 && q.n <= p->n + TWIRS_TERMS / 2) {
 		narrow_atoms(f, &q, depth);
 		const size_t bytes = offsetof(struct twirs_poly, t) + sizeof(q.t[0]) * (size_t)q.n;
+		for (int k = 0; k < s->facts.n; k++)
+			if (same(s->facts.at[k], &q))
+				return;
 		vec_push(f->m->arena, &s->facts, arena_copy(f->m->arena, &q, bytes));
 		if (depth > 0)
 			derive(f, &q, depth);

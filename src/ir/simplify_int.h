@@ -5,8 +5,8 @@
 
 #include "ir/ir.h"
 
-#define TWIRS_TERMS 24 /* larger sums are left as they are */
-#define TWIRS_ATOMS 6  /* larger products too */
+#define TWIRS_TERMS 18 /* larger sums are left as they are */
+#define TWIRS_ATOMS 5  /* larger products too */
 
 struct twirs_mono { /* k * a[0] * a[1] ..; atoms in the order of their ids; n = 0: the number k */
 	int64_t k;

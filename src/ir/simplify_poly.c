@@ -58,10 +58,11 @@ bool twirs_add_mono(struct twirs_poly *p, const struct twirs_mono *t)
 
 bool twirs_mono_mul(struct twirs_mono *r, const struct twirs_mono *a, const struct twirs_mono *b)
 {
-	struct twirs_mono m = {0};
+	struct twirs_mono m;
 	int i = 0, j = 0;
 	if (__builtin_mul_overflow(a->k, b->k, &m.k) || a->n + b->n > TWIRS_ATOMS)
 		return false;
+	m.n = 0;
 	while (i < a->n || j < b->n)
 		m.a[m.n++] = j == b->n || (i < a->n && a->a[i]->id <= b->a[j]->id) ? a->a[i++] : b->a[j++];
 	*r = m;
@@ -70,18 +71,21 @@ bool twirs_mono_mul(struct twirs_mono *r, const struct twirs_mono *a, const stru
 
 bool twirs_mono_div(struct twirs_mono *r, const struct twirs_mono *a, const struct twirs_mono *b)
 {
-	struct twirs_mono m = {0};
-	if (b->k == 0 || b->k == -1 || a->k % b->k)
+	struct twirs_mono m;
+	if (b->n > a->n || b->k == 0 || b->k == -1)
 		return false;
-	m.k = a->k / b->k;
 	int j = 0;
+	m.n = 0;
 	for (int i = 0; i < a->n; i++)
 		if (j < b->n && a->a[i] == b->a[j])
 			j++;
 		else
 			m.a[m.n++] = a->a[i];
+	if (j < b->n || (b->k != 1 && a->k % b->k))
+		return false;
+	m.k = b->k == 1 ? a->k : a->k / b->k;
 	*r = m;
-	return j == b->n;
+	return true;
 }
 
 void twirs_mono_gcd(struct twirs_mono *r, const struct twirs_mono *a, const struct twirs_mono *b)

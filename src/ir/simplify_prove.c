@@ -3,13 +3,30 @@
  * cancels. Each step spends from a budget, so it ends; giving up means "not proved". */
 #include "ir/simplify_int.h"
 
-#define BUDGET 30
-#define DEPTH  4
+#define BUDGET 40
+#define DEPTH  5
 
 struct proof {
 	struct twir_facts *f;
-	int budget;
+	int budget, nseen;
+	uint64_t seen[BUDGET + 1]; /* hashes of what was tried: facts are subtracted in any order */
 };
+
+static bool is_new(struct proof *s, const struct twirs_poly *p)
+{
+	uint64_t h = tw_hash_mix((uint64_t)p->n, (uint64_t)p->c);
+	for (int k = 0; k < p->n; k++) {
+		h = tw_hash_mix(h, (uint64_t)p->t[k].k);
+		for (int i = 0; i < p->t[k].n; i++)
+			h = tw_hash_mix(h, p->t[k].a[i]->id);
+	}
+	for (int k = 0; k < s->nseen; k++)
+		if (s->seen[k] == h)
+			return false;
+	if (s->nseen < TW_COUNT(s->seen))
+		s->seen[s->nseen++] = h;
+	return true;
+}
 
 static bool prove(struct proof *s, const struct twirs_poly *p, int depth);
 
@@ -98,26 +115,33 @@ static bool by_structure(struct proof *s, const struct twirs_poly *p, int depth)
 	return false;
 }
 
-/* p = scale * p - by * q >= 0 for some q >= 0 and by >= 0 that cancels a term of p? */
-static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct twirs_poly *q, int depth)
+/* p = scale * p - by * q >= 0 for some q >= 0 and by >= 0 that cancels a term of p with that sign? */
+static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct twirs_poly *q, bool negative, int depth)
 {
 	for (int i = 0; i < q->n; i++)
 		for (int k = 0; k < p->n; k++) {
-			if ((q->t[i].k < 0) != (p->t[k].k < 0) || q->t[i].k == INT64_MIN || p->t[k].k == INT64_MIN)
+			const struct twirs_mono *tq = &q->t[i], *tp = &p->t[k];
+			if ((tq->k < 0) != negative || (tp->k < 0) != negative || tq->n > tp->n || tq->k == INT64_MIN || tp->k == INT64_MIN)
 				continue;
-			struct twirs_mono whole = p->t[k], part = q->t[i], by;
-			whole.k = part.k = 1;
-			if (!twirs_mono_div(&by, &whole, &part) || sign_of(s->f, &by) < 1)
+			struct twirs_mono part = *tq, by;
+			part.k = 1;
+			if (!twirs_mono_div(&by, tp, &part))
 				continue;
-			const int64_t kp = p->t[k].k < 0 ? -p->t[k].k : p->t[k].k, kq = q->t[i].k < 0 ? -q->t[i].k : q->t[i].k;
-			const int64_t g = twirs_gcd(kp, kq);
+			by.k = 1;
+			if (by.n && sign_of(s->f, &by) < 1)
+				continue;
+			const int64_t kp = negative ? -tp->k : tp->k, kq = negative ? -tq->k : tq->k, g = twirs_gcd(kp, kq);
 			const struct twirs_mono scale = twirs_number(kq / g);
-			struct twirs_poly r = {0};
+			struct twirs_poly r;
+			r.n = 0;
+			r.c = 0;
 			by.k = -(kp / g);
 			if (!twirs_add(&r, p, &scale) || !twirs_add(&r, q, &by))
 				continue;
 			if (prove(s, &r, depth - 1))
 				return true;
+			if (s->budget < 0)
+				return false;
 		}
 	return false;
 }
@@ -157,29 +181,32 @@ static int facts_of_atom(struct proof *s, const struct twir_expr *e, struct twir
 	return twirs_add(below, &x, &minus) ? 2 : 0;
 }
 
-static bool prove(struct proof *s, const struct twirs_poly *p, int depth)
+/* Negative terms must go; positive ones are traded only where that does not help. */
+static bool by_facts(struct proof *s, const struct twirs_poly *p, bool negative, int depth)
 {
-	if (p->n == 0)
-		return p->c >= 0;
-	if (twirs_range_poly(s->f, p).lo >= 0)
-		return true;
-	if (depth == 0 || --s->budget < 0)
-		return false;
 	const struct twirs_state *state = s->f->state;
 	for (int k = state->facts.n - 1; k >= 0 && s->budget > 0; k--)
-		if (by_fact(s, p, state->facts.at[k], depth))
+		if (by_fact(s, p, state->facts.at[k], negative, depth))
 			return true;
-	if (by_structure(s, p, depth))
-		return true;
 	for (int k = 0; k < p->n && s->budget > 0; k++)
 		for (int i = 0; i < p->t[k].n; i++) {
 			struct twirs_poly q[2];
 			const int n = facts_of_atom(s, p->t[k].a[i], q);
 			for (int j = 0; j < n; j++)
-				if (by_fact(s, p, &q[j], depth))
+				if (by_fact(s, p, &q[j], negative, depth))
 					return true;
 		}
 	return false;
+}
+
+static bool prove(struct proof *s, const struct twirs_poly *p, int depth)
+{
+	const struct twir_range r = twirs_range_poly(s->f, p);
+	if (r.lo >= 0 || r.hi < 0)
+		return r.lo >= 0;
+	if (depth == 0 || --s->budget < 0 || !is_new(s, p))
+		return false;
+	return by_structure(s, p, depth) || by_facts(s, p, true, depth) || by_facts(s, p, false, depth);
 }
 
 void twirs_expand(struct twir_facts *f, struct twirs_poly *p)
@@ -210,7 +237,10 @@ bool twirs_nonneg(struct twir_facts *f, const struct twirs_poly *p)
 	const struct twir_range r = twirs_range_poly(f, p);
 	if (r.lo >= 0 || r.hi < 0)
 		return r.lo >= 0;
-	struct proof s = {.f = f, .budget = BUDGET};
+	struct proof s;
+	s.f = f;
+	s.budget = BUDGET;
+	s.nseen = 0;
 	struct twirs_poly q = *p;
 	if (f->state->defined.n)
 		twirs_expand(f, &q);
