@@ -299,9 +299,9 @@ static void check_store(struct twir_verifier *v, const struct twir_stmt *s)
 	const char *why = twir_bad_store(t, s->u.store.n, s->u.store.index, s->u.store.value, s->u.store.mask);
 	if (why)
 		twir_verify_fail(v, "%s", why);
+	twir_verify_register(v, t, s->u.store.n, s->u.store.index, true);
 	if (v->region)
 		check_lane_store(v, s);
-	twir_verify_register(v, t, s->u.store.n, s->u.store.index, true);
 }
 
 static void check_formap(struct twir_verifier *v, const struct twir_stmt *s)
