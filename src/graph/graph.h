@@ -64,6 +64,11 @@ struct tw_require { /* a run whose symbols give a != b is refused: the shapes we
 	const char *why; /* "node 'add_3' (Add): sizes of axis 2" */
 };
 
+struct tw_decided { /* a size that only data decides: known once the host operator that makes the tensor has run */
+	struct twir_var *symbol;
+	const struct twir_expr *most; /* it is at most this, over the symbols of inputs and those before it */
+};
+
 struct tw_graph {
 	struct tw_arena *arena;
 	struct twir_module *m; /* owns all size expressions and compute definitions; subgraphs share it */
@@ -76,6 +81,7 @@ struct tw_graph {
 	int nmeta;		/* metadata_props of the model */
 	const char **meta_keys, **meta_values;
 	VEC(struct tw_require) requires; /* sizes that could not be proved equal: checked at launch */
+	VEC(struct tw_decided) decided; /* in the order of the nodes that decide them */
 };
 
 struct tw_graph *tw_graph_new(struct tw_arena *a, struct twir_module *m);

@@ -174,6 +174,17 @@ int tw_in_floats(struct tw_opctx *x, int i, const double **values)
 	return (int)n;
 }
 
+void tw_check_indices(struct tw_opctx *x, int i, const struct twir_expr *size, int first, int step)
+{
+	const int64_t *values;
+	int64_t limit;
+	const int n = tw_in_consts(x, i, &values);
+	for (int k = first; k < n && twir_const_int(size, &limit); k += step)
+		if (values[k] < -limit || values[k] >= limit)
+			tw_op_fail(x, TW_ERR_MODEL, "index %" PRId64 " is out of range for size %" PRId64, values[k],
+				   limit);
+}
+
 bool tw_in_scalar(struct tw_opctx *x, int i, double *value)
 {
 	const double *values;
@@ -212,6 +223,16 @@ const struct twir_expr *tw_product(struct tw_opctx *x, int n, const struct twir_
 	for (int i = 0; i < n; i++)
 		p = twir_mul(x->m, p, sizes[i]);
 	return tw_simplify(x, p);
+}
+
+const struct twir_expr *tw_decided_size(struct tw_opctx *x, int i, const struct twir_expr *most)
+{
+	const char *name = *tw_out(x, i)->name ? tw_out(x, i)->name : x->node->name;
+	struct tw_decided d = {.most = tw_simplify(x, most)};
+	d.symbol =
+		twir_var_new(x->m, TWIR_SYMBOL, twir_scalar_type(TWIR_INDEX), arena_printf(x->arena, "%s.size", name));
+	vec_push(x->g->arena, &x->g->decided, d);
+	return twir_var(x->m, d.symbol);
 }
 
 static void count_node(void *arg, const struct twir_expr *e)

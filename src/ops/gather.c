@@ -18,20 +18,6 @@ static E coordinate(struct tw_opctx *x, E index, E size, E *inside)
 	return at;
 }
 
-/* Indices that are constants are judged now: values first, first + step .. of input 1 against a size. */
-static void check_constants(struct tw_opctx *x, E size, int first, int step)
-{
-	const int64_t *values;
-	int64_t limit;
-	const int n = tw_in_consts(x, 1, &values);
-	if (!twir_const_int(size, &limit))
-		return;
-	for (int k = first; k < n; k += step)
-		if (values[k] < -limit || values[k] >= limit)
-			tw_op_fail(x, TW_ERR_MODEL, "index %" PRId64 " is out of range for size %" PRId64, values[k],
-				   limit);
-}
-
 static E guarded(struct tw_opctx *x, E inside, E v)
 {
 	const E zero = v->type.scalar == TWIR_I1 ? twir_bool(x->m, false) : tw_like(x, v, 0);
@@ -51,7 +37,7 @@ static void infer_gather(struct tw_opctx *x)
 	E shape[2 * TWIR_MAX_RANK];
 	int n = 0;
 	tw_need_type(x, 1, "index");
-	check_constants(x, tw_in_dim(x, 0, axis), 0, 1);
+	tw_check_indices(x, 1, tw_in_dim(x, 0, axis), 0, 1);
 	for (int d = 0; d < axis; d++)
 		shape[n++] = tw_in_dim(x, 0, d);
 	for (int d = 0; d < ri; d++)
@@ -81,7 +67,7 @@ static void infer_gather_elements(struct tw_opctx *x)
 {
 	const int rank = tw_in_rank(x, 0);
 	tw_need_type(x, 1, "index");
-	check_constants(x, tw_in_dim(x, 0, gather_axis(x)), 0, 1);
+	tw_check_indices(x, 1, tw_in_dim(x, 0, gather_axis(x)), 0, 1);
 	if (tw_in_rank(x, 1) != rank)
 		tw_op_fail(x, TW_ERR_MODEL, "indices of rank %d for data of rank %d", tw_in_rank(x, 1), rank);
 	tw_set_out(x, 0, tw_in_type(x, 0), rank, tw_in(x, 1)->shape);
@@ -132,7 +118,7 @@ static void infer_gather_nd(struct tw_opctx *x)
 	tw_need_type(x, 1, "i64");
 	read_nd(x, &nd);
 	for (int k = 0; k < nd.depth; k++)
-		check_constants(x, tw_in_dim(x, 0, nd.batch + k), k, nd.depth);
+		tw_check_indices(x, 1, tw_in_dim(x, 0, nd.batch + k), k, nd.depth);
 	for (int d = 0; d < tw_in_rank(x, 1) - 1; d++)
 		shape[n++] = d < nd.batch ? tw_same_size(x, tw_in_dim(x, 1, d), tw_in_dim(x, 0, d), "batch sizes")
 					  : tw_in_dim(x, 1, d);

@@ -75,6 +75,8 @@ int tw_in_values(struct tw_opctx *x, int i, const struct twir_expr *const **valu
 int tw_in_consts(struct tw_opctx *x, int i, const int64_t **values); /* plain integers only; -1: not known */
 bool tw_in_scalar(struct tw_opctx *x, int i,
 		  double *value); /* constant scalar or one-element tensor of any numeric type */
+/* Constant indices are judged at once: values first, first + step .. of input i, which may count from the end, against a size. */
+void tw_check_indices(struct tw_opctx *x, int i, const struct twir_expr *size, int first, int step);
 int tw_in_floats(struct tw_opctx *x, int i,
 		 const double **values); /* elements of a constant of any numeric type; -1: not constant */
 /* ints of an attribute or, from some opset on, an input (axes, pads, steps): input i when given, else the attribute; -1: neither */
@@ -86,6 +88,8 @@ const struct twir_expr *tw_simplify(struct tw_opctx *x, const struct twir_expr *
 /* The sizes must be equal: proved, refused, or left to a check at launch (tw_graph_require). Returns the simpler of the two. */
 const struct twir_expr *tw_same_size(struct tw_opctx *x, const struct twir_expr *a, const struct twir_expr *b,
 				     const char *what);
+/* A size of output i that only data decides, at most `most`: a new symbol. For host operators. */
+const struct twir_expr *tw_decided_size(struct tw_opctx *x, int i, const struct twir_expr *most);
 const struct twir_expr *tw_product(struct tw_opctx *x, int n, const struct twir_expr *const *sizes);
 
 /* Helpers for compute. */
