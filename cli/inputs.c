@@ -98,7 +98,7 @@ static int gather_sizes(const struct args *a, const tilewright_model *m, const s
 	}
 	for (int i = 0; i < tilewright_count_inputs(m); i++) {
 		const tilewright_port *port = tilewright_get_input_port(m, i);
-		for (int d = 0; t[i].data && d < t[i].rank && d < port->rank; d++) {
+		for (int d = 0; t[i].data && t[i].rank == port->rank && d < port->rank; d++) {
 			if (port->dims[d] >= 0)
 				continue;
 			int k = 0;

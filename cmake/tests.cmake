@@ -63,3 +63,10 @@ foreach(file IN LISTS tw_test_tools)
 	add_executable(${name} ${file})
 	target_link_libraries(${name} PRIVATE tilewright_static)
 endforeach()
+
+# The command line from outside.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(TARGET tilewright AND Python3_FOUND)
+	add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/test/cli/test_cli.py $<TARGET_FILE:tilewright> ${CMAKE_SOURCE_DIR})
+	set_tests_properties(cli PROPERTIES TIMEOUT 600)
+endif()

@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""The command line from outside: exit codes, messages, files.  usage: test_cli.py TILEWRIGHT SOURCE_DIR
+
+Models are made here, field by field, so that nothing but the standard library is needed.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+F32, I32, I64, BOOL, F16, F64, BF16 = 1, 6, 7, 9, 10, 11, 16
+
+
+# ---- protobuf and ONNX, as much as is needed ----
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, str):
+        value = value.encode()
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def value_info(name, type_, dims):
+    shape = b"".join(field(1, field(2, d) if isinstance(d, str) else field(1, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, type_) + field(2, shape)))
+
+
+def node(op, inputs, outputs, attributes=b""):
+    return b"".join(field(1, i) for i in inputs) + b"".join(field(2, o) for o in outputs) + field(4, op) + attributes
+
+
+def int_attribute(name, value):
+    return field(5, field(1, name) + field(3, value) + field(20, 2))
+
+
+def tensor(name, type_, dims, raw):
+    return b"".join(field(1, d) for d in dims) + field(2, type_) + field(8, name) + field(9, raw)
+
+
+def model(nodes, inputs, outputs, initializers=()):
+    graph = b"".join(field(1, n) for n in nodes) + field(2, "g") + b"".join(field(5, t) for t in initializers)
+    graph += b"".join(field(11, v) for v in inputs) + b"".join(field(12, v) for v in outputs)
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+
+
+def add_model(type_=F32, a=("n", 3), b=("n", 3), out=("n", 3), names=("a", "b", "sum")):
+    return model([node("Add", names[:2], names[2:])], [value_info(names[0], type_, a), value_info(names[1], type_, b)],
+                 [value_info(names[2], type_, out)])
+
+
+# ---- .npy ----
+
+def npy(code, dims, data, fortran=False, version=1):
+    text = "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }" % (code, fortran, "".join("%d, " % d for d in dims))
+    head = 10 if version == 1 else 12
+    text += " " * (63 - (head + len(text)) % 64) + "\n"
+    size = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + size + text.encode() + data
+
+
+def read_npy(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
+    n = struct.unpack("<H", data[8:10])[0]
+    assert (10 + n) % 64 == 0 and data[9 + n:10 + n] == b"\n"
+    head = eval(data[10:10 + n].decode())  # a dictionary's text, of our own making
+    assert head["fortran_order"] is False
+    return head["descr"], head["shape"], data[10 + n:]
+
+
+def floats(*values):
+    return struct.pack("<%df" % len(values), *values)
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="tilewright-cli-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.env = dict(os.environ, TILEWRIGHT_CACHE=os.path.join(self.dir, "cache"), LC_ALL="C")
+
+    def path(self, name, data=None):
+        path = os.path.join(self.dir, name)
+        if data is not None:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as f:
+                f.write(data)
+        return path
+
+    def run_cli(self, *args, code=0, says=None, env=None):
+        p = subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=env or self.env, timeout=120)
+        self.assertEqual(p.returncode, code, "%s: %s%s" % (args, p.stdout, p.stderr))
+        if code and args[:1] != ("test",):
+            self.assertTrue(p.stderr.strip() or args[:1] == ("check",), args)
+            self.assertLess(len(p.stderr), 8192)
+        if says:
+            self.assertRegex(p.stdout + p.stderr, says)
+        return p.stdout
+
+    # ---- usage ----
+
+    def test_help(self):
+        everything = self.run_cli("--help")
+        for command in ("run", "bench", "test", "check", "show", "info"):
+            self.assertIn("\n  %s " % command, everything)
+            text = self.run_cli(command, "--help")
+            self.assertTrue(text.startswith("usage: tilewright %s" % command))
+            self.assertEqual(text, self.run_cli("help", command))
+            self.assertLessEqual(max(map(len, text.splitlines()[1:])), 80)
+            if command != "info":
+                self.assertEqual(text, self.run_cli(command, "x", "--bogus", "--help"))
+        self.assertRegex(self.run_cli("--version"), r"^tilewright \d+\.\d+\.\d+\n$")
+
+    def test_usage_errors(self):
+        for args, says in [((), "usage"), (("bogus",), "no command 'bogus'"), (("--bogus",), "unknown option '--bogus'"), (("run",), "which model"),
+                           (("run", "a", "b"), "one argument too many: 'b'"), (("run", "a", "--bogus"), "unknown option"),
+                           (("run", "a", "--threads"), "needs a value"), (("run", "a", "--threads", "0"), "not a number"),
+                           (("run", "a", "--threads", "2x"), "not a number"), (("run", "a", "--random", "-1"), "not a number"),
+                           (("run", "a", "-i", "x"), "not NAME=FILE"), (("run", "a", "-i", "=f"), "not NAME=FILE"),
+                           (("run", "a", "-i", "x=f", "-ix=g"), "given twice"), (("run", "a", "-d", "n"), "not SYMBOL=N"),
+                           (("run", "a", "-d", "n=-1"), "not a number"), (("run", "a", "-d", "n=99999999999999999999"), "not a number"),
+                           (("run", "a", "--json"), "unknown option"), (("bench", "a", "--runs", "0"), "not a number"),
+                           (("bench", "a", "--json=1"), "takes no value"), (("test", "--rtol", "x", "d"), "not a tolerance"),
+                           (("test", "--rtol", "nan", "d"), "not a tolerance"), (("test",), "which folder"), (("info", "x"), "too many"),
+                           (("check",), "which model"), (("help", "nothing"), "no command")]:
+            self.run_cli(*args, code=2, says=says)
+        self.run_cli("run", self.path("m.onnx", add_model()), "--isa", "z80", code=2, says="z80")
+
+    def test_man_pages(self):
+        for name in ("", "run", "bench", "test", "check", "show", "info"):
+            with open(os.path.join(SOURCE, "man", "tilewright%s.1" % ("-" + name if name else ""))) as f:
+                self.assertEqual(f.read(), self.run_cli("man", *([name] if name else [])), "man/ is out of date: make it anew with 'tilewright man'")
+
+    # ---- run ----
+
+    def test_run(self):
+        m, out = self.path("m.onnx", add_model()), self.path("out/of/here")
+        a = self.path("a.npy", npy("<f4", (2, 3), floats(1, 2, 3, 4, 5, 6)))
+        b = self.path("b.pb", tensor("b", F32, (2, 3), floats(10, 20, 30, 40, 50, 60)))
+        text = self.run_cli("run", m, "-i", "a=" + a, "-ib=" + b, "-o", out, "--threads=1")
+        self.assertRegex(text, r"^sum  f32\[2, 3\]  least 11, most 66, mean 38\.5  = 11 22 33 44 55 66\n$")
+        self.assertEqual(read_npy(os.path.join(out, "sum.npy")), ("<f4", (2, 3), floats(11, 22, 33, 44, 55, 66)))
+        self.assertEqual(os.listdir(out), ["sum.npy"])
+        again = self.run_cli("run", m, "-i", "a=" + a, "-i", "b=" + b)  # from the cache
+        self.assertEqual(text, again)
+
+    def test_npy_variants(self):
+        m, out = self.path("m.onnx", add_model()), self.path("out")
+        big = struct.pack(">6f", 1, 2, 3, 4, 5, 6)
+        columns = floats(1, 4, 2, 5, 3, 6)
+        zero = self.path("z.npy", npy("<f4", (2, 3), floats(0, 0, 0, 0, 0, 0)))
+        for data in (npy(">f4", (2, 3), big), npy("<f4", (2, 3), columns, fortran=True), npy("<f4", (2, 3), floats(1, 2, 3, 4, 5, 6), version=2)):
+            self.run_cli("run", m, "-i", "a=" + self.path("a.npy", data), "-i", "b=" + zero, "-o", out)
+            self.assertEqual(read_npy(os.path.join(out, "sum.npy"))[2], floats(1, 2, 3, 4, 5, 6))
+
+    def test_output_names(self):
+        names = ("a", "b", "out/put:0 \u00e9../x")
+        m, out = self.path("m.onnx", add_model(names=names)), self.path("out")
+        self.run_cli("run", m, "--random", "1", "-d", "n=2", "-o", out)
+        (name,) = os.listdir(out)
+        self.assertRegex(name, r"^out_put_0_+\.\._x\.npy$")
+
+    def test_random(self):
+        m = self.path("m.onnx", add_model())
+        texts = [self.run_cli("run", m, "--random", seed, "-d", "n=4") for seed in ("1", "1", "2")]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+        self.assertIn("f32[4, 3]", texts[0])
+        a = self.path("a.npy", npy("<f4", (5, 3), floats(*range(15))))
+        self.assertIn("f32[5, 3]", self.run_cli("run", m, "-i", "a=" + a, "--random", "1"))  # n from the file
+        self.assertIn("f32[4, 3]", self.run_cli("run", m, "--fix", "n=4", "--random", "1"))
+        self.run_cli("run", m, "--random", "1", code=1, says='"a".*-d n=N')
+        self.run_cli("run", m, "--random", "1", "-d", "q=3", code=1, says='no symbolic dimension "q"')
+        self.run_cli("run", m, "-i", "a=" + a, "-d", "n=4", "--random", "1", code=1, says="dimension 0 is 5, but n is 4")
+        for type_ in (I32, I64, F64):
+            self.run_cli("run", self.path("t.onnx", add_model(type_)), "--random", "3", "-d", "n=100", says=r"(i32|i64|f64)\[100, 3\]")
+
+    def test_input_errors(self):
+        m = self.path("m.onnx", add_model())
+        good = self.path("a.npy", npy("<f4", (2, 3), floats(*range(6))))
+        self.run_cli("run", m, "-i", "a=" + good, code=1, says='"b" was not given')
+        self.run_cli("run", m, "-i", "c=" + good, code=1, says='no input "c"; it has: a, b')
+        self.run_cli("run", m, "-i", "a=/no/such.npy", code=1, says="/no/such.npy")
+        self.run_cli("run", m, "-i", "a=" + self.path("a.txt", b"1"), code=1, says="neither .npy nor .pb")
+        head = len(npy("<f4", (2, 3), b""))
+        for name, data, says in [
+                ("t.npy", npy("<i4", (2, 3), bytes(24)), "type i32; the model wants f32"), ("r.npy", npy("<f4", (6,), bytes(24)), "1 dimensions"),
+                ("d.npy", npy("<f4", (2, 4), bytes(32)), "dimension 1 is 4; the model wants 3"), ("s.npy", npy("<f4", (3, 3), bytes(36)), "dimension 0 is 2, but n is 3"),
+                ("cut.npy", npy("<f4", (2, 3), bytes(23)), "23 bytes of data instead of 24"), ("head.npy", npy("<f4", (2, 3), b"")[:head - 1], "cut short"),
+                ("empty.npy", b"", "not a .npy"), ("huge.npy", npy("<f4", (1 << 62, 8), b""), "too large"), ("o.npy", npy("|O", (2, 3), b""), "type"),
+                ("neg.npy", npy("<f4", (-2, 3), b""), "shape"), ("many.npy", npy("<f4", (1,) * 9, bytes(4)), "shape"),
+                ("cut.pb", tensor("a", F32, (2, 3), bytes(24))[:-1], "damaged"), ("short.pb", tensor("a", F32, (2, 3), bytes(20)), "20 bytes"),
+                ("type.pb", tensor("a", 8, (2, 3), b""), "type 8"), ("huge.pb", tensor("a", F32, (1 << 60, 1 << 60), b""), "too large"),
+                ("big.pb", tensor("a", F32, (1 << 40,), b""), "fewer elements"), ("wild.pb", b"\xff" * 40, "damaged")]:
+            self.run_cli("run", m, "-i", "a=" + self.path(name, data), "-i", "b=" + good, code=1, says=says)
+
+    def test_model_errors(self):
+        good = add_model()
+        self.run_cli("run", "/no/such.onnx", code=1, says="/no/such.onnx")
+        self.run_cli("run", self.dir, code=1)
+        self.run_cli("run", self.path("empty.onnx", b""), code=1)
+        for n in range(1, len(good), 7):
+            for command in ("run", "check"):
+                self.run_cli(command, self.path("cut.onnx", good[:n]), code=1)
+        self.run_cli("run", self.path("op.onnx", model([node("NoSuchOperator", ["a"], ["y"])], [value_info("a", F32, (2,))], [value_info("y", F32, (2,))])),
+                     code=1, says="NoSuchOperator")
+
+    def test_write_errors(self):
+        m = self.path("m.onnx", add_model())
+        file = self.path("file", b"")
+        self.run_cli("run", m, "--random", "1", "-d", "n=2", "-o", file, code=1, says="file")
+        self.run_cli("run", m, "--random", "1", "-d", "n=2", "-o", file + "/x", code=1, says="file/x")
+        with open("/dev/full", "w") as full:
+            p = subprocess.run([PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE, env=self.env)
+        self.assertEqual(p.returncode, 1)
+
+    def test_huge_sizes(self):
+        m = self.path("m.onnx", add_model())
+        for n in (1 << 40, 1 << 62):
+            p = subprocess.run([PROGRAM, "run", m, "--random", "1", "-d", "n=%d" % n], capture_output=True, text=True, env=self.env)
+            self.assertIn(p.returncode, (1, 3))
+            self.assertRegex(p.stderr, "memory|too large")
+
+    def test_toolchain(self):
+        m = self.path("m.onnx", add_model())
+        env = dict(self.env, TILEWRIGHT_CC="/no/such/cc")
+        self.run_cli("run", m, "--random", "1", "-d", "n=2", code=3, says="/no/such/cc", env=env)
+
+    # ---- the others ----
+
+    def test_bench(self):
+        m = self.path("m.onnx", add_model())
+        line = self.run_cli("bench", m, "-d", "n=8", "--runs", "3", "--warmup", "1", "--json", "--threads", "2")
+        self.assertEqual(line.count("\n"), 1)
+        result = json.loads(line)
+        self.assertEqual(sorted(result), sorted(["median_ms", "min_ms", "compile_ms", "load_ms", "threads", "peak_mb"]))
+        self.assertEqual(result["threads"], 2)
+        self.assertTrue(0 < result["min_ms"] <= result["median_ms"])
+        self.assertGreater(result["compile_ms"], 0)
+        self.assertTrue(0 < result["peak_mb"] < 500)
+        self.assertEqual(json.loads(self.run_cli("bench", m, "-d", "n=8", "--runs", "3", "--json"))["compile_ms"], 0)  # cached
+        self.assertRegex(self.run_cli("bench", m, "-d", "n=8", "--runs", "3", "--profile"), r"median [\d.]+ ms(.|\n)*program(.|\n)*add")
+
+    def test_show_check_info(self):
+        m = self.path("m.onnx", add_model())
+        text = self.run_cli("show", m)
+        for line in ("nodes: 1", "kernels: 1", "host operators: 0", r"inputs:\n  a  f32\[n, 3\]\n  b  f32\[n, 3\]", r"outputs:\n  sum  f32\[n, 3\]", "groups:"):
+            self.assertRegex(text, "(?m)^" + line)
+        dump = self.path("dump")
+        self.run_cli("show", m, "--dump", dump)
+        self.assertTrue(os.listdir(dump))
+        self.assertRegex(self.run_cli("check", m), "Add")
+        self.assertRegex(self.run_cli("info"), r"(?s)version: .*compiler: .*cache: ")
+
+    # ---- test ----
+
+    def folder(self, name, data, inputs, outputs, **files):
+        base = self.path(name)
+        self.path(name + "/model.onnx", data)
+        for kind, tensors in (("input", inputs), ("output", outputs)):
+            for i, t in enumerate(tensors):
+                self.path("%s/test_data_set_0/%s_%d.pb" % (name, kind, i), t)
+        for file, text in files.items():
+            self.path("%s/%s" % (name, file.replace("_", ".")), text.encode())
+        return base
+
+    def add_folder(self, name, last=9.0, **files):
+        a, b = floats(1, 2, 3), floats(4, 5, 6)
+        return self.folder(name, add_model(), [tensor("a", F32, (1, 3), a), tensor("b", F32, (1, 3), b)],
+                           [tensor("sum", F32, (1, 3), floats(5, 7, last))], **files)
+
+    def test_test(self):
+        good, bad = self.add_folder("good"), self.add_folder("bad", last=9.5)
+        self.assertEqual(self.run_cli("test", good), "ok good\n1 passed, 0 failed\n")
+        self.assertEqual(self.run_cli("test", good + "/"), "ok good\n1 passed, 0 failed\n")
+        self.assertEqual(self.run_cli("test", "--constants", good), "ok good\n1 passed, 0 failed\n")
+        text = self.run_cli("test", bad, good, code=1)
+        self.assertRegex(text, r'^FAIL bad: output 0 "sum": element \[0, 2\] is 9, expected 9\.5; 1 of 3 differ.*\nok good\n1 passed, 1 failed\n$')
+        self.assertRegex(self.run_cli("test", "--constants", bad, code=1), "is 9, expected 9.5")
+        self.run_cli("test", "--rtol", "0.1", bad)
+        self.run_cli("test", "--atol=0.6", bad)
+        self.assertEqual(self.run_cli("test", self.add_folder("meta", last=9.5, meta_json='{"rtol": 0.1, "atol": 0}')), "ok meta\n1 passed, 0 failed\n")
+        self.run_cli("test", "--rtol", "1e-6", self.path("meta"), code=1)
+        # a folder of folders
+        os.makedirs(self.path("many"))
+        for name in ("good", "bad"):
+            shutil.copytree(self.path(name), self.path("many/" + name))
+        self.assertRegex(self.run_cli("test", self.path("many"), code=1), r"^FAIL bad: .*\nok good\n1 passed, 1 failed\n$")
+        # other shapes, types
+        wrong = self.folder("shape", add_model(), [tensor("", F32, (1, 3), bytes(12))] * 2, [tensor("", F32, (3,), bytes(12))])
+        self.assertRegex(self.run_cli("test", wrong, code=1), r"shape \[1, 3\], expected \[3\]")
+        wrong = self.folder("type", add_model(), [tensor("", F32, (1, 3), bytes(12))] * 2, [tensor("", I32, (1, 3), bytes(12))])
+        self.assertRegex(self.run_cli("test", wrong, code=1), "type f32, expected i32")
+        nan, infinity = float("nan"), float("inf")
+        special = self.folder("special", add_model(), [tensor("a", F32, (1, 3), floats(nan, infinity, 1)), tensor("b", F32, (1, 3), floats(1, 1, 1))],
+                              [tensor("sum", F32, (1, 3), floats(nan, infinity, 2))])
+        self.run_cli("test", special)
+        for values in ((1, infinity, 2), (nan, -infinity, 2), (nan, 1e38, 2)):
+            other = self.folder("special", add_model(), [tensor("a", F32, (1, 3), floats(nan, infinity, 1)), tensor("b", F32, (1, 3), floats(1, 1, 1))],
+                                [tensor("sum", F32, (1, 3), floats(*values))])
+            self.run_cli("test", other, code=1)
+
+    def test_test_errors(self):
+        good = self.add_folder("good")
+        broken = self.folder("broken", b"\x00\x01garbage", [], [])
+        text = self.run_cli("test", broken, self.path("absent"), good, code=1)
+        self.assertRegex(text, r"^FAIL broken: .+\nFAIL absent: .+\nok good\n1 passed, 2 failed\n$")
+        refused = self.folder("refused", b"\x00\x01garbage", [], [], expect_txt="error")
+        self.assertEqual(self.run_cli("test", refused), "ok refused\n1 passed, 0 failed\n")
+        ran = self.add_folder("ran", expect_txt="error")
+        self.assertRegex(self.run_cli("test", ran, code=1), "should have been refused")
+        none = self.folder("none", add_model(a=(2, 3), b=(2, 3), out=(2, 3)), [], [])
+        self.run_cli("test", none, code=1)
+
+    def test_constants_change_the_model(self):
+        # With Sub, the second input as a constant must still be the second operand; initialisers that were there stay.
+        c = tensor("c", F32, (3,), floats(100, 200, 300))
+        data = model([node("Sub", ["a", "b"], ["t"]), node("Add", ["t", "c"], ["y"])],
+                     [value_info("a", F32, (3,)), value_info("c", F32, (3,)), value_info("b", F32, (3,))], [value_info("y", F32, (3,))], [c])
+        folder = self.folder("sub", data, [tensor("a", F32, (3,), floats(1, 2, 3)), tensor("b", F32, (3,), floats(5, 7, 9))],
+                             [tensor("y", F32, (3,), floats(96, 195, 294))])
+        self.run_cli("test", folder)
+        self.run_cli("test", "--constants", folder)
+
+    def test_interrupted(self):
+        m = self.path("m.onnx", add_model())
+        self.run_cli("run", m, "--random", "1", "-d", "n=2")  # compiled
+        p = subprocess.Popen([PROGRAM, "bench", m, "-d", "n=100000", "--runs", "1000000"], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.7)
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 1, err)
+        self.assertIn("cancelled", err)
+
+    def test_pb_output_for_other_types(self):
+        # bfloat16 has no .npy
+        m = self.path("m.onnx", model([node("Cast", ["a"], ["y"], int_attribute("to", BF16))], [value_info("a", F32, (2,))], [value_info("y", BF16, (2,))]))
+        a, out = self.path("a.npy", npy("<f4", (2,), floats(1, -2))), self.path("out")
+        self.run_cli("run", m, "-i", "a=" + a, "-o", out)
+        with open(os.path.join(out, "y.pb"), "rb") as f:
+            self.assertEqual(f.read(), field(1, 2) + field(2, BF16) + field(8, "y") + field(9, struct.pack("<2H", 0x3f80, 0xc000)))
+
+
+if __name__ == "__main__":
+    result = unittest.main(argv=[sys.argv[0]] + sys.argv[3:], exit=False, verbosity=1).result
+    bad = len(result.failures) + len(result.errors)
+    print("%d passed, %d failed" % (result.testsRun - bad, bad))
+    sys.exit(bool(bad))
