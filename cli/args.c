@@ -1,4 +1,5 @@
-/* Parses a command's arguments by its table of options. --name VALUE and --name=VALUE, -x VALUE and -xVALUE; "--" ends the options. */
+/* Parses a command's arguments by its table of options. --name VALUE and --name=VALUE, -x VALUE and -xVALUE; "--" ends
+ * the options. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static const struct command_option *find_option(const struct command *c, const c
 	return NULL;
 }
 
-static int take(const struct command *c, const char *arg, const char *next, int *used, struct args *a, struct problem *p)
+static int take(const struct command *c, const char *arg, const char *next, int *used, struct args *a,
+		struct problem *p)
 {
 	const char *value;
 	const struct command_option *o = find_option(c, arg, &value);

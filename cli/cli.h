@@ -1,5 +1,5 @@
-/* The command line: what its files share. A client of the public header alone. Functions that can fail return an exit code (0: done) and leave the reason in a
- * struct problem; only main.c and the commands print. */
+/* The command line: what its files share. A client of the public header alone. Functions that can fail return an exit
+ * code (0: done) and leave the reason in a struct problem; only main.c and the commands print. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+#define COUNT(a)     ((int)(sizeof(a) / sizeof((a)[0])))
 #define PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 enum { EXIT_DONE = 0, EXIT_INPUT = 1, EXIT_USAGE = 2, EXIT_FAULT = 3 };
@@ -18,7 +18,7 @@ struct problem {
 	char text[4096];
 };
 int problem_set(struct problem *p, int exit, const char *fmt, ...) PRINTF(3, 4); /* returns exit */
-int problem_status(struct problem *p, tilewright_status status);                 /* the library's last error */
+int problem_status(struct problem *p, tilewright_status status);		 /* the library's last error */
 int problem_memory(struct problem *p);
 
 /* ---- command lines: commands.c, args.c, help.c ---- */
@@ -53,7 +53,7 @@ struct command_option {
 };
 struct command {
 	const char *name, *summary, *synopsis, *text;
-	int least, most; /* positional arguments; most -1: any number */
+	int least, most;		      /* positional arguments; most -1: any number */
 	const struct command_option *options; /* ends with a zero entry */
 	int (*run)(const struct args *a);
 };
@@ -65,7 +65,7 @@ void cli_free_args(struct args *a);
 void cli_print_help(FILE *to);
 void cli_print_command_help(FILE *to, const struct command *c);
 void cli_print_man(FILE *to, const struct command *c); /* NULL: of the program as a whole */
-extern const char *const environment_help[][2];    /* ends with a NULL */
+extern const char *const environment_help[][2];	       /* ends with a NULL */
 
 int cmd_run(const struct args *a);
 int cmd_bench(const struct args *a);
@@ -100,7 +100,8 @@ struct bytes {
 	size_t n;
 };
 int cli_read_file(const char *path, struct bytes *b, struct problem *p);
-int cli_write_file(const char *path, const void *head, size_t nhead, const void *body, size_t nbody, struct problem *p); /* whole or not at all */
+int cli_write_file(const char *path, const void *head, size_t nhead, const void *body, size_t nbody,
+		   struct problem *p); /* whole or not at all */
 
 bool npy_has_type(tilewright_type type);
 int npy_read(const struct bytes *b, struct tensor *t, struct problem *p);
@@ -111,7 +112,8 @@ int pb_read(const struct bytes *b, struct tensor *t, struct problem *p);
 int pb_write(const char *path, const char *name, const tilewright_tensor *t, struct problem *p);
 
 /* What differs, in words, or "" */
-void cli_compare(const tilewright_tensor *got, const struct tensor *want, double rtol, double atol, char *reason, size_t n);
+void cli_compare(const tilewright_tensor *got, const struct tensor *want, double rtol, double atol, char *reason,
+		 size_t n);
 
 /* ---- the protobuf wire format: pb_wire.c ---- */
 
@@ -122,7 +124,7 @@ struct field {
 	uint64_t number;
 	int type; /* 0: varint, 1: 8 bytes, 2: bytes, 5: 4 bytes */
 	uint64_t value;
-	struct cli_wire bytes;        /* type 1, 2, 5: the contents */
+	struct cli_wire bytes;		  /* type 1, 2, 5: the contents */
 	const unsigned char *start, *end; /* the whole field with its tag */
 };
 /* 1: a field; 0: the end; -1: malformed */
@@ -130,21 +132,23 @@ int cli_next(struct cli_wire *w, struct field *f);
 bool cli_varint(struct cli_wire *w, uint64_t *value);
 size_t cli_put_varint(unsigned char *to, uint64_t value); /* at most 10 bytes */
 
-/* onnx_edit.c: a copy of a model in which all graph inputs but the first that has no initialiser are initialisers: input k (of those without one) gets tensor k,
-   given as serialised TensorProtos; NULL at: stays an input. */
-int onnx_fix_inputs(const struct bytes *model, int n, const struct bytes *tensors, struct bytes *out, struct problem *p);
+/* onnx_edit.c: a copy of a model in which all graph inputs but the first that has no initialiser are initialisers:
+   input k (of those without one) gets tensor k, given as serialised TensorProtos; NULL at: stays an input. */
+int onnx_fix_inputs(const struct bytes *model, int n, const struct bytes *tensors, struct bytes *out,
+		    struct problem *p);
 
 /* ---- models and runs: session.c, inputs.c, terminal.c ---- */
 
 /* Options from the command line, with progress and cancel hooked up. */
 int cli_make_options(const struct args *a, bool quiet, tilewright_options **o, struct problem *p);
 int cli_open_model(const struct args *a, const char *path, tilewright_model **m, struct problem *p);
-/* Tensors for all inputs: files given by -i, else random ones where wanted, of sizes by -d and by the files. t: one for each input of the model. */
+/* Tensors for all inputs: files given by -i, else random ones where wanted, of sizes by -d and by the files. t: one
+   for each input of the model. */
 int cli_make_inputs(const struct args *a, const tilewright_model *m, bool random, struct tensor *t, struct problem *p);
 int cli_set_inputs(tilewright_context *c, int n, const struct tensor *t, struct problem *p);
 void cli_free_tensors(int n, struct tensor *t);
 
-void terminal_start(void);                       /* Ctrl-C stops in good order */
+void terminal_start(void);			  /* Ctrl-C stops in good order */
 void terminal_watch(tilewright_context *context); /* whose run Ctrl-C cancels; NULL: none */
 bool terminal_cancelled(void);
 int terminal_progress(void *arg, const char *stage, int done, int all);

@@ -94,7 +94,8 @@ static int profile(const tilewright_model *m, tilewright_context *c, FILE *to, s
 	for (int i = 0; code == EXIT_DONE && i < n; i++) {
 		tilewright_step s;
 		tilewright_get_step(m, lines[i].step, &s);
-		fprintf(to, "%10.4f %6.2f  %4d  %-28s %.100s\n", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0, lines[i].step, s.program, s.label);
+		fprintf(to, "%10.4f %6.2f  %4d  %-28s %.100s\n", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0,
+			lines[i].step, s.program, s.label);
 	}
 	fprintf(to, "%10.4f\n", all);
 	free(lines);
@@ -106,11 +107,13 @@ static void report(const struct args *a, const tilewright_model *m, const tilewr
 	const double median = t->n % 2 ? t->ms[t->n / 2] : (t->ms[t->n / 2 - 1] + t->ms[t->n / 2]) / 2;
 	const double compile = fact(m, "compile_ms"), load = fact(m, "load_ms");
 	if (a->json) {
-		printf("{\"median_ms\": %.4f, \"min_ms\": %.4f, \"compile_ms\": %.1f, \"load_ms\": %.2f, \"threads\": %d, \"peak_mb\": %.1f}\n", median, t->ms[0],
-			compile, load, tilewright_count_threads(c), peak_mb(RUSAGE_SELF));
+		printf("{\"median_ms\": %.4f, \"min_ms\": %.4f, \"compile_ms\": %.1f, \"load_ms\": %.2f, \"threads\": "
+		       "%d, \"peak_mb\": %.1f}\n",
+		       median, t->ms[0], compile, load, tilewright_count_threads(c), peak_mb(RUSAGE_SELF));
 		return;
 	}
-	printf("median %.3f ms, least %.3f ms of %d runs with %d threads\n", median, t->ms[0], t->n, tilewright_count_threads(c));
+	printf("median %.3f ms, least %.3f ms of %d runs with %d threads\n", median, t->ms[0], t->n,
+	       tilewright_count_threads(c));
 	printf("compile %.0f ms%s, load %.1f ms\n", compile, fact(m, "cached") > 0 ? " (cached)" : "", load);
 	printf("peak memory %.0f MB", peak_mb(RUSAGE_SELF));
 	if (peak_mb(RUSAGE_CHILDREN) > 0)

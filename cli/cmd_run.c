@@ -60,13 +60,15 @@ static void file_name(const char *name, char *to, size_t n)
 	size_t i = 0;
 	for (; name[i] && i + 1 < n; i++) {
 		const char c = name[i];
-		const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._-", c);
+		const bool plain =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._-", c);
 		to[i] = plain ? c : '_';
 	}
 	to[i] = '\0';
 }
 
-static int write_output(const char *folder, const tilewright_model *m, int i, const tilewright_tensor *t, struct problem *p)
+static int write_output(const char *folder, const tilewright_model *m, int i, const tilewright_tensor *t,
+			struct problem *p)
 {
 	char name[200], other[200], path[4400];
 	const char *real = tilewright_get_output_port(m, i)->name;

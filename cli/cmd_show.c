@@ -55,8 +55,9 @@ static bool arena(const struct args *a, tilewright_model *m, double *megabytes, 
 	const int n = tilewright_count_inputs(m);
 	struct tensor *t = calloc((size_t)n + 1, sizeof(*t));
 	tilewright_context *c = NULL;
-	bool done = t && cli_make_inputs(a, m, true, t, p) == EXIT_DONE && tilewright_create_context(m, 1, &c) == TILEWRIGHT_OK &&
-		    cli_set_inputs(c, n, t, p) == EXIT_DONE && tilewright_prepare(c) == TILEWRIGHT_OK;
+	bool done = t && cli_make_inputs(a, m, true, t, p) == EXIT_DONE &&
+		    tilewright_create_context(m, 1, &c) == TILEWRIGHT_OK && cli_set_inputs(c, n, t, p) == EXIT_DONE &&
+		    tilewright_prepare(c) == TILEWRIGHT_OK;
 	if (done)
 		*megabytes = (double)tilewright_get_arena_bytes(c) / 1048576;
 	tilewright_free_context(c);
@@ -67,7 +68,8 @@ static bool arena(const struct args *a, tilewright_model *m, double *megabytes, 
 
 static void show(const struct args *a, tilewright_model *m)
 {
-	const char *nodes = tilewright_get_fact(m, "nodes"), *kernels = tilewright_get_fact(m, "kernels"), *target = tilewright_get_fact(m, "target");
+	const char *nodes = tilewright_get_fact(m, "nodes"), *kernels = tilewright_get_fact(m, "kernels"),
+		   *target = tilewright_get_fact(m, "target");
 	double megabytes = 0;
 	struct problem p;
 	printf("model: %s\n", a->files[0]);

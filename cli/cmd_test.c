@@ -1,4 +1,5 @@
-/* tilewright test: ONNX test folders. Each folder runs in a process of its own, so that one that crashes stops no other. */
+/* tilewright test: ONNX test folders. Each folder runs in a process of its own, so that one that crashes stops no
+ * other. */
 #include "cli.h"
 
 #include <ctype.h>
@@ -80,11 +81,14 @@ static int load_data_set(const char *folder, struct data_set *d, struct problem 
 /* Tensors are named as the model's inputs or stand in their order. */
 static int port_of(const tilewright_model *m, const struct tensor *t, int i, bool outputs)
 {
-	const int named = t->name == NULL ? -1 : outputs ? tilewright_find_output(m, t->name) : tilewright_find_input(m, t->name);
+	const int named = t->name == NULL ? -1
+			  : outputs	  ? tilewright_find_output(m, t->name)
+					  : tilewright_find_input(m, t->name);
 	return named >= 0 ? named : i;
 }
 
-static int check_outputs(const struct case_ *c, const tilewright_model *m, tilewright_context *context, const struct data_set *d, struct problem *p)
+static int check_outputs(const struct case_ *c, const tilewright_model *m, tilewright_context *context,
+			 const struct data_set *d, struct problem *p)
 {
 	for (int i = 0; i < d->nout; i++) {
 		const int k = port_of(m, &d->output[i], i, true);
@@ -95,7 +99,8 @@ static int check_outputs(const struct case_ *c, const tilewright_model *m, tilew
 			return problem_status(p, s);
 		cli_compare(&got, &d->output[i], c->rtol, c->atol, reason, sizeof(reason));
 		if (reason[0])
-			return problem_set(p, EXIT_INPUT, "output %d \"%s\": %s", k, tilewright_get_output_port(m, k)->name, reason);
+			return problem_set(p, EXIT_INPUT, "output %d \"%s\": %s", k,
+					   tilewright_get_output_port(m, k)->name, reason);
 	}
 	return EXIT_DONE;
 }
@@ -117,7 +122,8 @@ static int run_model(const struct case_ *c, tilewright_model *m, const struct da
 	return code;
 }
 
-static int run_data_set(const struct case_ *c, const struct bytes *model, const tilewright_options *o, const struct data_set *d, struct problem *p)
+static int run_data_set(const struct case_ *c, const struct bytes *model, const tilewright_options *o,
+			const struct data_set *d, struct problem *p)
 {
 	struct bytes edited = *model;
 	int code = EXIT_DONE;
@@ -136,7 +142,8 @@ static int run_data_set(const struct case_ *c, const struct bytes *model, const 
 
 /* ---- one folder ---- */
 
-static int run_data_sets(const struct case_ *c, const struct bytes *model, const tilewright_options *o, struct problem *p)
+static int run_data_sets(const struct case_ *c, const struct bytes *model, const tilewright_options *o,
+			 struct problem *p)
 {
 	int code = EXIT_DONE, n = 0;
 	for (;; n++) {
@@ -315,8 +322,8 @@ static bool gather(const char *path, struct folders *f)
 	DIR *d = exists(model) ? NULL : opendir(path);
 	bool good = true;
 	for (struct dirent *x; d && good && (x = readdir(d)) != NULL;)
-		if (x->d_name[0] != '.' && join(inner, path, x->d_name, &p) == EXIT_DONE && join(model, inner, "model.onnx", &p) == EXIT_DONE &&
-			exists(model))
+		if (x->d_name[0] != '.' && join(inner, path, x->d_name, &p) == EXIT_DONE &&
+		    join(model, inner, "model.onnx", &p) == EXIT_DONE && exists(model))
 			good = add(f, strdup(inner));
 	if (d)
 		closedir(d);

@@ -17,7 +17,9 @@ static int number(const char *text, long long least, long long most, long long *
 
 static int take_input(struct args *a, const char *value, struct problem *p)
 {
-	const char *equal = strrchr(value, '='); /* names may hold '='; paths with one can be written ./x=y with the last '=' escaped by a link */
+	const char *equal = strrchr(
+		value,
+		'='); /* names may hold '='; paths with one can be written ./x=y with the last '=' escaped by a link */
 	if (equal == NULL || equal == value || equal[1] == '\0')
 		return problem_set(p, EXIT_USAGE, "'%s' is not NAME=FILE", value);
 	if (a->ninputs == COUNT(a->inputs))
@@ -165,49 +167,99 @@ static int take_atol(struct args *a, const char *value, struct problem *p)
 	return take_tolerance(&a->atol, value, p);
 }
 
-#define O_INPUT {"-i", "NAME=FILE", "an input's value from FILE, .npy or .pb (ONNX TensorProto); may be repeated", take_input}
-#define O_DIM {"-d", "SYMBOL=N", "size of a symbolic dimension of the inputs made up; may be repeated", take_dim}
-#define O_FIX {"--fix", "SYMBOL=N", "compile for this size only", take_fix}
-#define O_THREADS {"--threads", "N", "threads that run the model (default: one for each physical core)", take_threads}
-#define O_ISA {"--isa", "NAME", "instruction set: scalar, generic, neon, avx2, avx512 (default: the machine's best)", take_isa}
-#define O_NO_CACHE {"--no-cache", NULL, "compile anew and keep nothing", take_no_cache}
+#define O_INPUT                                                                                                        \
+	{                                                                                                              \
+		"-i", "NAME=FILE", "an input's value from FILE, .npy or .pb (ONNX TensorProto); may be repeated",      \
+			take_input                                                                                     \
+	}
+#define O_DIM                                                                                                          \
+	{                                                                                                              \
+		"-d", "SYMBOL=N", "size of a symbolic dimension of the inputs made up; may be repeated", take_dim      \
+	}
+#define O_FIX                                                                                                          \
+	{                                                                                                              \
+		"--fix", "SYMBOL=N", "compile for this size only", take_fix                                            \
+	}
+#define O_THREADS                                                                                                      \
+	{                                                                                                              \
+		"--threads", "N", "threads that run the model (default: one for each physical core)", take_threads     \
+	}
+#define O_ISA                                                                                                          \
+	{                                                                                                              \
+		"--isa", "NAME", "instruction set: scalar, generic, neon, avx2, avx512 (default: the machine's best)", \
+			take_isa                                                                                       \
+	}
+#define O_NO_CACHE                                                                                                     \
+	{                                                                                                              \
+		"--no-cache", NULL, "compile anew and keep nothing", take_no_cache                                     \
+	}
 
-static const struct command_option run_options[] = {O_INPUT, O_DIM, O_FIX,
-	{"-o", "DIR", "write each output as DIR/NAME.npy (.pb for types that .npy lacks); in NAME, characters other than letters, digits, '.', '_' "
-		"and '-' become '_'", take_out},
-	O_THREADS, {"--random", "SEED", "fill inputs that are not given with random numbers: floats normal, integers 0 to 9", take_random}, O_ISA,
-	O_NO_CACHE, {0}};
-static const struct command_option bench_options[] = {O_INPUT, O_DIM, O_FIX, O_THREADS,
+static const struct command_option run_options[] = {
+	O_INPUT,
+	O_DIM,
+	O_FIX,
+	{"-o", "DIR",
+	 "write each output as DIR/NAME.npy (.pb for types that .npy lacks); in NAME, characters other than letters, "
+	 "digits, '.', '_' "
+	 "and '-' become '_'",
+	 take_out},
+	O_THREADS,
+	{"--random", "SEED", "fill inputs that are not given with random numbers: floats normal, integers 0 to 9",
+	 take_random},
+	O_ISA,
+	O_NO_CACHE,
+	{0}};
+static const struct command_option bench_options[] = {
+	O_INPUT,
+	O_DIM,
+	O_FIX,
+	O_THREADS,
 	{"--runs", "N", "runs to time (default: about a second's worth, at least 5)", take_runs},
 	{"--warmup", "N", "runs before that (default: 3)", take_warmup},
 	{"--json", NULL, "one line of JSON: median_ms, min_ms, compile_ms, load_ms, threads, peak_mb", take_json},
-	{"--profile", NULL, "the time of each step of a run", take_profile}, O_ISA, O_NO_CACHE, {0}};
+	{"--profile", NULL, "the time of each step of a run", take_profile},
+	O_ISA,
+	O_NO_CACHE,
+	{0}};
 static const struct command_option test_options[] = {
 	{"--constants", NULL, "turn all inputs but the first into constants of the model", take_constants},
 	{"--rtol", "R", "relative tolerance (default: the folder's meta.json, else 1e-3)", take_rtol},
-	{"--atol", "A", "absolute tolerance (default: the folder's meta.json, else 1e-7)", take_atol}, O_THREADS, O_ISA, O_NO_CACHE, {0}};
+	{"--atol", "A", "absolute tolerance (default: the folder's meta.json, else 1e-7)", take_atol},
+	O_THREADS,
+	O_ISA,
+	O_NO_CACHE,
+	{0}};
 static const struct command_option check_options[] = {{0}};
-static const struct command_option show_options[] = {O_DIM, O_FIX,
-	{"--dump", "DIR", "write the program after each pass as text into DIR", take_dump}, O_ISA, O_NO_CACHE, {0}};
+static const struct command_option show_options[] = {
+	O_DIM, O_FIX,	   {"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
+	O_ISA, O_NO_CACHE, {0}};
 static const struct command_option info_options[] = {{0}};
 
 const struct command commands[] = {
 	{"run", "run a model once", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [-o DIR] [--random SEED]",
-		"Compiles the ONNX file MODEL, or takes it from the cache, runs it once, and prints a summary of each output.", 1, 1, run_options, cmd_run},
+	 "Compiles the ONNX file MODEL, or takes it from the cache, runs it once, and prints a summary of each output.",
+	 1, 1, run_options, cmd_run},
 	{"bench", "measure a model's speed", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [--runs N] [--json] [--profile]",
-		"Runs MODEL several times and prints the median and the least time of a run. Inputs that are not given are filled with random numbers.", 1,
-		1, bench_options, cmd_bench},
+	 "Runs MODEL several times and prints the median and the least time of a run. Inputs that are not given are "
+	 "filled with random numbers.",
+	 1, 1, bench_options, cmd_bench},
 	{"test", "run ONNX test folders", "[--constants] [--rtol R] [--atol A] DIR...",
-		"Each DIR holds model.onnx and test_data_set_*/input_*.pb and output_*.pb, perhaps meta.json with \"rtol\" and \"atol\", perhaps expect.txt "
-		"saying \"error\" for a model that must be refused. A DIR without model.onnx stands for the folders in it. Prints 'ok NAME' or 'FAIL NAME: "
-		"reason' for each and ends with 'N passed, N failed'. Outputs must agree within atol + rtol * |expected|; integers exactly.",
-		1, -1, test_options, cmd_test},
-	{"check", "what of a model is supported", "MODEL", "Prints a table of the model's operators and says of each whether it is supported, without running anything.",
-		1, 1, check_options, cmd_check},
+	 "Each DIR holds model.onnx and test_data_set_*/input_*.pb and output_*.pb, perhaps meta.json with \"rtol\" "
+	 "and \"atol\", perhaps expect.txt "
+	 "saying \"error\" for a model that must be refused. A DIR without model.onnx stands for the folders in it. "
+	 "Prints 'ok NAME' or 'FAIL NAME: "
+	 "reason' for each and ends with 'N passed, N failed'. Outputs must agree within atol + rtol * |expected|; "
+	 "integers exactly.",
+	 1, -1, test_options, cmd_test},
+	{"check", "what of a model is supported", "MODEL",
+	 "Prints a table of the model's operators and says of each whether it is supported, without running anything.",
+	 1, 1, check_options, cmd_check},
 	{"show", "what a model was compiled to", "MODEL [-d SYMBOL=N]... [--dump DIR]",
-		"Prints inputs, outputs, the fused groups of nodes and the program each became, host operators, and memory.", 1, 1, show_options, cmd_show},
-	{"info", "the machine, the compiler, the cache", "", "Prints the machine, the instruction set chosen, the C compiler, and the cache.", 0, 0, info_options,
-		cmd_info},
+	 "Prints inputs, outputs, the fused groups of nodes and the program each became, host operators, and memory.",
+	 1, 1, show_options, cmd_show},
+	{"info", "the machine, the compiler, the cache", "",
+	 "Prints the machine, the instruction set chosen, the C compiler, and the cache.", 0, 0, info_options,
+	 cmd_info},
 	{0}};
 
 const char *const environment_help[][2] = {

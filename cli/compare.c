@@ -39,12 +39,14 @@ static void put_index(char *at, size_t n, const struct tensor *t, int64_t i)
 	put_shape(at, n, t->rank, index);
 }
 
-void cli_compare(const tilewright_tensor *got, const struct tensor *want, double rtol, double atol, char *reason, size_t n)
+void cli_compare(const tilewright_tensor *got, const struct tensor *want, double rtol, double atol, char *reason,
+		 size_t n)
 {
 	char a[256], b[256];
 	reason[0] = '\0';
 	if (got->type != want->type) {
-		snprintf(reason, n, "type %s, expected %s", tilewright_type_name(got->type), tilewright_type_name(want->type));
+		snprintf(reason, n, "type %s, expected %s", tilewright_type_name(got->type),
+			 tilewright_type_name(want->type));
 		return;
 	}
 	if (got->rank != want->rank || memcmp(got->dims, want->dims, (size_t)got->rank * sizeof(got->dims[0])) != 0) {
@@ -58,7 +60,8 @@ void cli_compare(const tilewright_tensor *got, const struct tensor *want, double
 	int64_t wrong = 0, first = -1;
 	double largest = 0;
 	for (int64_t i = 0; i < elements; i++) {
-		const double x = cli_tensor_value(got->type, got->data, i), y = cli_tensor_value(want->type, want->data, i);
+		const double x = cli_tensor_value(got->type, got->data, i),
+			     y = cli_tensor_value(want->type, want->data, i);
 		if (is_float ? close_enough(x, y, rtol, atol) : same_integer(want->type, got->data, want->data, i))
 			continue;
 		if (wrong++ == 0)
@@ -69,6 +72,7 @@ void cli_compare(const tilewright_tensor *got, const struct tensor *want, double
 	if (wrong == 0)
 		return;
 	put_index(a, sizeof(a), want, first);
-	snprintf(reason, n, "element %s is %.9g, expected %.9g; %lld of %lld differ, by up to %.3g", a, cli_tensor_value(got->type, got->data, first),
-		cli_tensor_value(want->type, want->data, first), (long long)wrong, (long long)elements, largest);
+	snprintf(reason, n, "element %s is %.9g, expected %.9g; %lld of %lld differ, by up to %.3g", a,
+		 cli_tensor_value(got->type, got->data, first), cli_tensor_value(want->type, want->data, first),
+		 (long long)wrong, (long long)elements, largest);
 }

@@ -5,9 +5,11 @@
 #include <string.h>
 
 static const char about[] = "Tilewright compiles ONNX models to fast CPU programs and runs them.";
-static const char exits[] = "0 done; 1 the model or an input is at fault, or a test failed; 2 wrong usage; 3 a fault of the program or the machine.";
+static const char exits[] = "0 done; 1 the model or an input is at fault, or a test failed; 2 wrong usage; 3 a fault "
+			    "of the program or the machine.";
 
-/* Words of text in lines of at most 80 columns, each line behind `indent` spaces; the first stands at column `at` already. */
+/* Words of text in lines of at most 80 columns, each line behind `indent` spaces; the first stands at column `at`
+   already. */
 static void wrap(FILE *to, const char *text, int indent, int at)
 {
 	for (bool first = true; *text; first = false) {
@@ -52,7 +54,10 @@ void cli_print_help(FILE *to)
 	for (int i = 0; environment_help[i][0]; i++)
 		row(to, environment_help[i][0], environment_help[i][1]);
 	fprintf(to, "\n");
-	wrap(to, "exit codes: 0 done; 1 the model or an input is at fault, or a test failed; 2 wrong usage; 3 a fault of the program or the machine.", 12, 0);
+	wrap(to,
+	     "exit codes: 0 done; 1 the model or an input is at fault, or a test failed; 2 wrong usage; 3 a fault of "
+	     "the program or the machine.",
+	     12, 0);
 }
 
 void cli_print_command_help(FILE *to, const struct command *c)

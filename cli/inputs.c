@@ -1,4 +1,5 @@
-/* Inputs of a run: from files, or made up. Input: arguments and a model; output: a tensor for each input of the model. */
+/* Inputs of a run: from files, or made up. Input: arguments and a model; output: a tensor for each input of the model.
+ * */
 #include "cli.h"
 
 #include <math.h>
@@ -73,8 +74,10 @@ static int load_files(const struct args *a, const tilewright_model *m, struct te
 		if (k < 0) {
 			char names[1000] = "";
 			for (int j = 0, at = 0; j < tilewright_count_inputs(m) && at < 900; j++)
-				at += snprintf(names + at, sizeof(names) - (size_t)at, "%s%.80s", j ? ", " : "", tilewright_get_input_port(m, j)->name);
-			return problem_set(p, EXIT_INPUT, "the model has no input \"%s\"; it has: %s", a->inputs[i].name, names);
+				at += snprintf(names + at, sizeof(names) - (size_t)at, "%s%.80s", j ? ", " : "",
+					       tilewright_get_input_port(m, j)->name);
+			return problem_set(p, EXIT_INPUT, "the model has no input \"%s\"; it has: %s",
+					   a->inputs[i].name, names);
 		}
 		const int code = cli_tensor_load(a->inputs[i].value, &t[k], p);
 		if (code != EXIT_DONE)
@@ -84,7 +87,8 @@ static int load_files(const struct args *a, const tilewright_model *m, struct te
 }
 
 /* Sizes that -d gives and the files have, by the dimension's text. */
-static int gather_sizes(const struct args *a, const tilewright_model *m, const struct tensor *t, struct sizes *s, struct problem *p)
+static int gather_sizes(const struct args *a, const tilewright_model *m, const struct tensor *t, struct sizes *s,
+			struct problem *p)
 {
 	*s = a->sizes;
 	for (int i = 0; i < s->n; i++) {
@@ -94,7 +98,8 @@ static int gather_sizes(const struct args *a, const tilewright_model *m, const s
 		for (int k = 0; k < a->fixed.n; k++)
 			known |= strcmp(a->fixed.at[k].symbol, s->at[i].symbol) == 0;
 		if (!known)
-			return problem_set(p, EXIT_INPUT, "the model has no symbolic dimension \"%s\"", s->at[i].symbol);
+			return problem_set(p, EXIT_INPUT, "the model has no symbolic dimension \"%s\"",
+					   s->at[i].symbol);
 	}
 	for (int i = 0; i < tilewright_count_inputs(m); i++) {
 		const tilewright_port *port = tilewright_get_input_port(m, i);
@@ -108,15 +113,17 @@ static int gather_sizes(const struct args *a, const tilewright_model *m, const s
 				s->at[k].symbol = port->dim_text[d];
 				s->at[s->n++].value = t[i].dims[d];
 			} else if (k < s->n && s->at[k].value != t[i].dims[d]) {
-				return problem_set(p, EXIT_INPUT, "input \"%s\": dimension %d is %lld, but %s is %lld", port->name, d, (long long)t[i].dims[d],
-					port->dim_text[d], (long long)s->at[k].value);
+				return problem_set(p, EXIT_INPUT, "input \"%s\": dimension %d is %lld, but %s is %lld",
+						   port->name, d, (long long)t[i].dims[d], port->dim_text[d],
+						   (long long)s->at[k].value);
 			}
 		}
 	}
 	return EXIT_DONE;
 }
 
-static int make_up(const struct args *a, const tilewright_port *port, int i, const struct sizes *s, struct tensor *t, struct problem *p)
+static int make_up(const struct args *a, const tilewright_port *port, int i, const struct sizes *s, struct tensor *t,
+		   struct problem *p)
 {
 	t->type = port->type;
 	t->rank = port->rank;
@@ -126,8 +133,9 @@ static int make_up(const struct args *a, const tilewright_port *port, int i, con
 			if (t->dims[d] < 0 && strcmp(s->at[k].symbol, port->dim_text[d]) == 0)
 				t->dims[d] = s->at[k].value;
 		if (t->dims[d] < 0)
-			return problem_set(p, EXIT_INPUT, "input \"%s\": the size of dimension %d is not known: give it with -d %s=N", port->name, d,
-				port->dim_text[d]);
+			return problem_set(p, EXIT_INPUT,
+					   "input \"%s\": the size of dimension %d is not known: give it with -d %s=N",
+					   port->name, d, port->dim_text[d]);
 	}
 	struct problem inner;
 	const int code = cli_tensor_alloc(t, &inner);

@@ -79,7 +79,8 @@ int main(int argc, char **argv)
 	const bool asks = strcmp(name, "help") == 0;
 	const struct command *c = cli_find_command(asks ? argv[2] : name);
 	if (c == NULL)
-		return usage(name[0] == '-' ? "unknown option '%s'" : "there is no command '%s'", asks ? argv[2] : name);
+		return usage(name[0] == '-' ? "unknown option '%s'" : "there is no command '%s'",
+			     asks ? argv[2] : name);
 	struct args a;
 	struct problem p;
 	bool help = asks;

@@ -7,9 +7,9 @@
 static const struct {
 	tilewright_type type;
 	char code[3];
-} types[] = {{TILEWRIGHT_F32, "f4"}, {TILEWRIGHT_F64, "f8"}, {TILEWRIGHT_F16, "f2"}, {TILEWRIGHT_U8, "u1"}, {TILEWRIGHT_I8, "i1"},
-	{TILEWRIGHT_U16, "u2"}, {TILEWRIGHT_I16, "i2"}, {TILEWRIGHT_U32, "u4"}, {TILEWRIGHT_I32, "i4"}, {TILEWRIGHT_U64, "u8"},
-	{TILEWRIGHT_I64, "i8"}, {TILEWRIGHT_BOOL, "b1"}};
+} types[] = {{TILEWRIGHT_F32, "f4"}, {TILEWRIGHT_F64, "f8"}, {TILEWRIGHT_F16, "f2"}, {TILEWRIGHT_U8, "u1"},
+	     {TILEWRIGHT_I8, "i1"},  {TILEWRIGHT_U16, "u2"}, {TILEWRIGHT_I16, "i2"}, {TILEWRIGHT_U32, "u4"},
+	     {TILEWRIGHT_I32, "i4"}, {TILEWRIGHT_U64, "u8"}, {TILEWRIGHT_I64, "i8"}, {TILEWRIGHT_BOOL, "b1"}};
 
 static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 
@@ -122,7 +122,8 @@ int npy_read(const struct bytes *b, struct tensor *t, struct problem *p)
 	char *header = strndup((const char *)b->at + start, length);
 	if (header == NULL)
 		return problem_memory(p);
-	const char *type = value_of(header, "descr"), *order = value_of(header, "fortran_order"), *shape = value_of(header, "shape");
+	const char *type = value_of(header, "descr"), *order = value_of(header, "fortran_order"),
+		   *shape = value_of(header, "shape");
 	bool swap = false;
 	const bool typed = type && parse_type(type, &t->type, &swap), shaped = shape && parse_shape(shape, t);
 	const bool fortran = order && strncmp(order, "True", 4) == 0;
@@ -157,9 +158,13 @@ int npy_write(const char *path, const tilewright_tensor *t, struct problem *p)
 	head[6] = 1;
 	int n = start;
 	n += snprintf(head + n, sizeof(head) - (size_t)n, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-		tilewright_type_bytes(t->type) == 1 ? '|' : '<', code_of(t->type));
+		      tilewright_type_bytes(t->type) == 1 ? '|' : '<', code_of(t->type));
 	for (int d = 0; d < t->rank; d++)
-		n += snprintf(head + n, sizeof(head) - (size_t)n, t->rank == 1 ? "%lld," : d ? ", %lld" : "%lld", (long long)t->dims[d]);
+		n += snprintf(head + n, sizeof(head) - (size_t)n,
+			      t->rank == 1 ? "%lld,"
+			      : d	   ? ", %lld"
+					   : "%lld",
+			      (long long)t->dims[d]);
 	n += snprintf(head + n, sizeof(head) - (size_t)n, "), }");
 	while (n % 64 != 63)
 		head[n++] = ' ';

@@ -1,4 +1,5 @@
-/* Turns inputs of an ONNX model into constants, on the bytes of the file. Input: a ModelProto, TensorProtos; output: a ModelProto. Everything else is copied as it is. */
+/* Turns inputs of an ONNX model into constants, on the bytes of the file. Input: a ModelProto, TensorProtos; output: a
+ * ModelProto. Everything else is copied as it is. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static void put_bytes_field(struct out *o, unsigned number, const void *from, si
 	put(o, from, n);
 }
 
-static struct cli_wire name_in(struct cli_wire w, unsigned number) /* the last field of this number, as protobuf has it */
+static struct cli_wire name_in(struct cli_wire w,
+			       unsigned number) /* the last field of this number, as protobuf has it */
 {
 	struct cli_wire name = {0};
 	struct field f;

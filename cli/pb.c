@@ -5,8 +5,20 @@
 #include <string.h>
 
 /* TensorProto's fields */
-enum { DIMS = 1, DATA_TYPE = 2, FLOAT_DATA = 4, INT32_DATA = 5, STRING_DATA = 6, INT64_DATA = 7, NAME = 8, RAW_DATA = 9, DOUBLE_DATA = 10,
-	UINT64_DATA = 11, EXTERNAL_DATA = 13, DATA_LOCATION = 14 };
+enum {
+	DIMS = 1,
+	DATA_TYPE = 2,
+	FLOAT_DATA = 4,
+	INT32_DATA = 5,
+	STRING_DATA = 6,
+	INT64_DATA = 7,
+	NAME = 8,
+	RAW_DATA = 9,
+	DOUBLE_DATA = 10,
+	UINT64_DATA = 11,
+	EXTERNAL_DATA = 13,
+	DATA_LOCATION = 14
+};
 
 struct reading {
 	struct tensor *t;
@@ -88,7 +100,8 @@ static int header_field(struct reading *r, const struct field *f)
 		return EXIT_DONE;
 	case NAME:
 		free(r->t->name);
-		r->t->name = f->type == 2 ? strndup((const char *)f->bytes.at, (size_t)(f->bytes.end - f->bytes.at)) : NULL;
+		r->t->name =
+			f->type == 2 ? strndup((const char *)f->bytes.at, (size_t)(f->bytes.end - f->bytes.at)) : NULL;
 		return EXIT_DONE;
 	case RAW_DATA:
 		if (f->type != 2)
@@ -99,7 +112,8 @@ static int header_field(struct reading *r, const struct field *f)
 	case STRING_DATA:
 		return problem_set(r->p, EXIT_INPUT, "tensors of strings are not supported");
 	case DATA_LOCATION:
-		return f->value ? problem_set(r->p, EXIT_INPUT, "tensors with external data are not supported here") : EXIT_DONE;
+		return f->value ? problem_set(r->p, EXIT_INPUT, "tensors with external data are not supported here")
+				: EXIT_DONE;
 	default:
 		return EXIT_DONE;
 	}

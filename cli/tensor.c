@@ -31,13 +31,15 @@ int cli_tensor_measure(struct tensor *t, struct problem *p)
 	if (bytes == 0)
 		return problem_set(p, EXIT_INPUT, "element type %d is not supported", (int)t->type);
 	if (t->rank < 0 || t->rank > TILEWRIGHT_MAX_RANK)
-		return problem_set(p, EXIT_INPUT, "%d dimensions; at most %d are supported", t->rank, TILEWRIGHT_MAX_RANK);
+		return problem_set(p, EXIT_INPUT, "%d dimensions; at most %d are supported", t->rank,
+				   TILEWRIGHT_MAX_RANK);
 	bool zero = false;
 	for (int d = 0; d < t->rank; d++) {
 		if (t->dims[d] < 0)
 			return problem_set(p, EXIT_INPUT, "a dimension is %lld", (long long)t->dims[d]);
 		zero |= t->dims[d] == 0;
-		if (__builtin_mul_overflow(bytes, t->dims[d] ? (size_t)t->dims[d] : 1, &bytes) || bytes > PTRDIFF_MAX / 2)
+		if (__builtin_mul_overflow(bytes, t->dims[d] ? (size_t)t->dims[d] : 1, &bytes) ||
+		    bytes > PTRDIFF_MAX / 2)
 			return problem_set(p, EXIT_INPUT, "the tensor is too large");
 	}
 	t->bytes = zero ? 0 : bytes;
@@ -120,7 +122,8 @@ int cli_read_file(const char *path, struct bytes *b, struct problem *p)
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-		problem_set(p, EXIT_INPUT, "cannot read %s: %s", path, fd < 0 ? strerror(errno) : "it is not a regular file");
+		problem_set(p, EXIT_INPUT, "cannot read %s: %s", path,
+			    fd < 0 ? strerror(errno) : "it is not a regular file");
 		if (fd >= 0)
 			close(fd);
 		return p->exit;

@@ -1,4 +1,5 @@
-/* The terminal: a line of progress, warnings, Ctrl-C. Signals and their handler need state of the process; it is here and nowhere else. */
+/* The terminal: a line of progress, warnings, Ctrl-C. Signals and their handler need state of the process; it is here
+ * and nowhere else. */
 #include "cli.h"
 
 #include <signal.h>

@@ -10,14 +10,16 @@
  *     tilewright_tensor scores;
  *     tilewright_get_output(context, 0, &scores);
  *
- * Objects. Options say how to compile; a model is compiled and immutable, any number of threads may use it at once; a context is one run of a model with its memory,
- * and one thread at a time may use it. All are opaque, made by a function here and freed by another; freeing NULL is allowed. A model must outlive its contexts.
+ * Objects. Options say how to compile; a model is compiled and immutable, any number of threads may use it at once; a
+ * context is one run of a model with its memory, and one thread at a time may use it. All are opaque, made by a
+ * function here and freed by another; freeing NULL is allowed. A model must outlive its contexts.
  *
- * Errors. Functions that can fail return a tilewright_status, 0 for success; tilewright_last_error() then tells the calling thread what happened, in words fit to be
- * shown. A failed call changes nothing and gives no object.
+ * Errors. Functions that can fail return a tilewright_status, 0 for success; tilewright_last_error() then tells the
+ * calling thread what happened, in words fit to be shown. A failed call changes nothing and gives no object.
  *
- * Sizes are in elements where they are shapes, in bytes where they are named bytes. Tensors are dense and row-major (the last dimension varies fastest).
- * Strings given are copied; strings returned belong to the object they came from and live as long as it does. */
+ * Sizes are in elements where they are shapes, in bytes where they are named bytes. Tensors are dense and row-major
+ * (the last dimension varies fastest). Strings given are copied; strings returned belong to the object they came from
+ * and live as long as it does. */
 #ifndef TILEWRIGHT_H
 #define TILEWRIGHT_H
 
@@ -39,15 +41,16 @@ enum { TILEWRIGHT_MAX_RANK = 8 };
 /* Status of a call. New ones may be added at the end. */
 typedef enum tilewright_status {
 	TILEWRIGHT_OK = 0,
-	TILEWRIGHT_ERROR_USAGE = 1,       /* wrong use of this interface: an index out of range, a buffer too small */
-	TILEWRIGHT_ERROR_MODEL = 2,       /* the model or bundle is malformed */
-	TILEWRIGHT_ERROR_UNSUPPORTED = 3, /* the model needs something that is not supported; the message lists all of it */
-	TILEWRIGHT_ERROR_INPUT = 4,       /* an input does not fit the model: type, rank, sizes */
-	TILEWRIGHT_ERROR_IO = 5,          /* a file could not be read or written */
-	TILEWRIGHT_ERROR_MEMORY = 6,      /* out of memory */
-	TILEWRIGHT_ERROR_TOOLCHAIN = 7,   /* the C compiler is missing or failed */
-	TILEWRIGHT_ERROR_CANCELLED = 8,   /* a callback or tilewright_cancel asked to stop */
-	TILEWRIGHT_ERROR_INTERNAL = 9     /* a fault of Tilewright itself; please report it */
+	TILEWRIGHT_ERROR_USAGE = 1, /* wrong use of this interface: an index out of range, a buffer too small */
+	TILEWRIGHT_ERROR_MODEL = 2, /* the model or bundle is malformed */
+	TILEWRIGHT_ERROR_UNSUPPORTED =
+		3,		     /* the model needs something that is not supported; the message lists all of it */
+	TILEWRIGHT_ERROR_INPUT = 4,  /* an input does not fit the model: type, rank, sizes */
+	TILEWRIGHT_ERROR_IO = 5,     /* a file could not be read or written */
+	TILEWRIGHT_ERROR_MEMORY = 6, /* out of memory */
+	TILEWRIGHT_ERROR_TOOLCHAIN = 7, /* the C compiler is missing or failed */
+	TILEWRIGHT_ERROR_CANCELLED = 8, /* a callback or tilewright_cancel asked to stop */
+	TILEWRIGHT_ERROR_INTERNAL = 9	/* a fault of Tilewright itself; please report it */
 } tilewright_status;
 
 /* Element types, numbered as in ONNX. */
@@ -75,17 +78,20 @@ typedef struct tilewright_context tilewright_context;
 
 /* "0.1.0" */
 TILEWRIGHT_API const char *tilewright_version(void);
-/* What the last failed call of this thread had to say: one or more lines, no final newline. Valid until the thread's next failed call. "" at first. */
+/* What the last failed call of this thread had to say: one or more lines, no final newline. Valid until the thread's
+   next failed call. "" at first. */
 TILEWRIGHT_API const char *tilewright_last_error(void);
 /* A short general text: "the model is malformed". */
 TILEWRIGHT_API const char *tilewright_status_text(tilewright_status status);
-/* The exit code a command-line program should end with: 0 done, 1 the model or input is at fault, 2 usage, 3 our fault or the machine's. */
+/* The exit code a command-line program should end with: 0 done, 1 the model or input is at fault, 2 usage, 3 our fault
+   or the machine's. */
 TILEWRIGHT_API int tilewright_status_exit(tilewright_status status);
 /* "f32"; "unknown" */
 TILEWRIGHT_API const char *tilewright_type_name(tilewright_type type);
 /* Bytes of an element; 0: not a type of this interface */
 TILEWRIGHT_API int tilewright_type_bytes(tilewright_type type);
-/* The machine, the instruction set chosen, the C compiler, the cache: lines "key: value". Freed by tilewright_free_text. */
+/* The machine, the instruction set chosen, the C compiler, the cache: lines "key: value". Freed by
+   tilewright_free_text. */
 TILEWRIGHT_API char *tilewright_describe_machine(void);
 TILEWRIGHT_API void tilewright_free_text(char *text);
 /* Removes all cached models. */
@@ -102,9 +108,11 @@ TILEWRIGHT_API tilewright_status tilewright_set_jobs(tilewright_options *options
 TILEWRIGHT_API tilewright_status tilewright_set_isa(tilewright_options *options, const char *isa);
 /* Fixes a symbolic size ("batch") at compile time: the program is made for this size only, and may be faster for it. */
 TILEWRIGHT_API tilewright_status tilewright_fix_symbol(tilewright_options *options, const char *symbol, int64_t value);
-/* Whether compiled models are kept in, and taken from, the cache: TILEWRIGHT_CACHE, else XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright. */
+/* Whether compiled models are kept in, and taken from, the cache: TILEWRIGHT_CACHE, else XDG_CACHE_HOME/tilewright,
+   else ~/.cache/tilewright. */
 TILEWRIGHT_API tilewright_status tilewright_use_cache(tilewright_options *options, int use);
-/* Writes the program after each pass as text files into this folder; such a compilation is not taken from the cache. NULL: none. */
+/* Writes the program after each pass as text files into this folder; such a compilation is not taken from the cache.
+   NULL: none. */
 TILEWRIGHT_API tilewright_status tilewright_set_dump(tilewright_options *options, const char *folder);
 
 typedef enum tilewright_log_level {
@@ -114,21 +122,27 @@ typedef enum tilewright_log_level {
 	TILEWRIGHT_LOG_DEBUG = 3
 } tilewright_log_level;
 /* Callbacks come from the thread that compiles. `text` has no final newline. */
-TILEWRIGHT_API tilewright_status tilewright_set_log(tilewright_options *options, void (*log)(void *arg, tilewright_log_level level, const char *text), void *arg);
+TILEWRIGHT_API tilewright_status tilewright_set_log(
+	tilewright_options *options, void (*log)(void *arg, tilewright_log_level level, const char *text), void *arg);
 /* Asked often; a result other than 0 stops the compilation with TILEWRIGHT_ERROR_CANCELLED. */
-TILEWRIGHT_API tilewright_status tilewright_set_cancel(tilewright_options *options, int (*cancel)(void *arg), void *arg);
+TILEWRIGHT_API tilewright_status tilewright_set_cancel(tilewright_options *options, int (*cancel)(void *arg),
+						       void *arg);
 /* Told of each stage: `done` of `all` parts are finished (all = 0: unknown). A result other than 0 stops likewise. */
-TILEWRIGHT_API tilewright_status tilewright_set_progress(tilewright_options *options, int (*progress)(void *arg, const char *stage, int done, int all),
-	void *arg);
+TILEWRIGHT_API tilewright_status tilewright_set_progress(
+	tilewright_options *options, int (*progress)(void *arg, const char *stage, int done, int all), void *arg);
 
 /* ---- models ---- */
 
-/* Compiles an ONNX file, or takes it from the cache; a file that tilewright_save_model wrote is loaded. options may be NULL: defaults. */
-TILEWRIGHT_API tilewright_status tilewright_compile_file(const char *path, const tilewright_options *options, tilewright_model **model);
-/* The same from memory, which is needed during the call only. folder: where external data lies; NULL: the model may have none. */
-TILEWRIGHT_API tilewright_status tilewright_compile_memory(const void *data, size_t bytes, const char *folder, const tilewright_options *options,
-	tilewright_model **model);
-/* Loads a bundle. It is mapped, not read: processes share its pages. A bundle holds machine code: load only what you trust. */
+/* Compiles an ONNX file, or takes it from the cache; a file that tilewright_save_model wrote is loaded. options may be
+   NULL: defaults. */
+TILEWRIGHT_API tilewright_status tilewright_compile_file(const char *path, const tilewright_options *options,
+							 tilewright_model **model);
+/* The same from memory, which is needed during the call only. folder: where external data lies; NULL: the model may
+   have none. */
+TILEWRIGHT_API tilewright_status tilewright_compile_memory(const void *data, size_t bytes, const char *folder,
+							   const tilewright_options *options, tilewright_model **model);
+/* Loads a bundle. It is mapped, not read: processes share its pages. A bundle holds machine code: load only what you
+   trust. */
 TILEWRIGHT_API tilewright_status tilewright_load_file(const char *path, tilewright_model **model);
 /* From memory, which must stay until the model is freed; if its address is a multiple of 64, it is used in place. */
 TILEWRIGHT_API tilewright_status tilewright_load_memory(const void *data, size_t bytes, tilewright_model **model);
@@ -136,7 +150,8 @@ TILEWRIGHT_API tilewright_status tilewright_load_memory(const void *data, size_t
 TILEWRIGHT_API tilewright_status tilewright_save_model(const tilewright_model *model, const char *path);
 TILEWRIGHT_API void tilewright_free_model(tilewright_model *model);
 
-/* An input or output. dims[d] is a size, or -1 where it depends on the inputs; then dim_text[d] says how: "batch", "2 * height". */
+/* An input or output. dims[d] is a size, or -1 where it depends on the inputs; then dim_text[d] says how: "batch", "2
+   * height". */
 typedef struct tilewright_port {
 	const char *name;
 	tilewright_type type;
@@ -158,34 +173,39 @@ TILEWRIGHT_API const char *tilewright_get_symbol(const tilewright_model *model, 
 
 /* The model's own metadata by key (ONNX metadata_props): "character". NULL: it has none such. */
 TILEWRIGHT_API const char *tilewright_get_metadata(const tilewright_model *model, const char *key);
-/* Facts about the compiled model, as text: "nodes", "kernels", "host operators", "target", "compile_ms", "load_ms", "cached" (of this call: "1" or "0"),
-   "bundle bytes", "constant bytes". NULL: unknown. */
+/* Facts about the compiled model, as text: "nodes", "kernels", "host operators", "target", "compile_ms", "load_ms",
+   "cached" (of this call: "1" or "0"), "bundle bytes", "constant bytes". NULL: unknown. */
 TILEWRIGHT_API const char *tilewright_get_fact(const tilewright_model *model, const char *key);
 
-/* The steps of a run. label: the graph nodes one covers; program: the kernel's or host operator's name; kind: "kernel", "host" or "copy". */
+/* The steps of a run. label: the graph nodes one covers; program: the kernel's or host operator's name; kind:
+   "kernel", "host" or "copy". */
 typedef struct tilewright_step {
 	const char *label, *program, *kind;
 } tilewright_step;
 TILEWRIGHT_API int tilewright_count_steps(const tilewright_model *model);
 TILEWRIGHT_API tilewright_status tilewright_get_step(const tilewright_model *model, int step, tilewright_step *out);
 
-/* What of an ONNX file is supported, as a table; freed by tilewright_free_text. TILEWRIGHT_OK: all of it; TILEWRIGHT_ERROR_UNSUPPORTED: not all, and the table is
-   there too; otherwise *table is NULL. */
+/* What of an ONNX file is supported, as a table; freed by tilewright_free_text. TILEWRIGHT_OK: all of it;
+   TILEWRIGHT_ERROR_UNSUPPORTED: not all, and the table is there too; otherwise *table is NULL. */
 TILEWRIGHT_API tilewright_status tilewright_check_file(const char *path, char **table);
 
 /* ---- contexts ---- */
 
-/* threads: that work on a run, 0: as many as there are physical cores this process may use. Contexts of one thread count share their threads.
-   Results do not depend on the number of threads. */
-TILEWRIGHT_API tilewright_status tilewright_create_context(tilewright_model *model, int threads, tilewright_context **context);
+/* threads: that work on a run, 0: as many as there are physical cores this process may use. Contexts of one thread
+   count share their threads. Results do not depend on the number of threads. */
+TILEWRIGHT_API tilewright_status tilewright_create_context(tilewright_model *model, int threads,
+							   tilewright_context **context);
 TILEWRIGHT_API void tilewright_free_context(tilewright_context *context);
 TILEWRIGHT_API int tilewright_count_threads(const tilewright_context *context);
 
-/* data stays the caller's, is only read, must stay until the run ends, and is aligned to its element type; it counts for all runs until it is set anew. */
-TILEWRIGHT_API tilewright_status tilewright_set_input(tilewright_context *context, int input, tilewright_type type, int rank, const int64_t *dims,
-	const void *data);
-/* Lets a run write an output into the caller's memory, of `bytes` bytes. NULL: into the context's own again, which is the default. */
-TILEWRIGHT_API tilewright_status tilewright_set_output(tilewright_context *context, int output, void *data, size_t bytes);
+/* data stays the caller's, is only read, must stay until the run ends, and is aligned to its element type; it counts
+   for all runs until it is set anew. */
+TILEWRIGHT_API tilewright_status tilewright_set_input(tilewright_context *context, int input, tilewright_type type,
+						      int rank, const int64_t *dims, const void *data);
+/* Lets a run write an output into the caller's memory, of `bytes` bytes. NULL: into the context's own again, which is
+   the default. */
+TILEWRIGHT_API tilewright_status tilewright_set_output(tilewright_context *context, int output, void *data,
+						       size_t bytes);
 
 typedef struct tilewright_tensor {
 	tilewright_type type;
@@ -195,14 +215,18 @@ typedef struct tilewright_tensor {
 	size_t bytes;
 } tilewright_tensor;
 /* An output's type and sizes for the inputs that are set, before any run; data is NULL. */
-TILEWRIGHT_API tilewright_status tilewright_infer_output(tilewright_context *context, int output, tilewright_tensor *tensor);
+TILEWRIGHT_API tilewright_status tilewright_infer_output(tilewright_context *context, int output,
+							 tilewright_tensor *tensor);
 /* Checks the inputs' sizes and plans and allocates the memory for them, without running. */
 TILEWRIGHT_API tilewright_status tilewright_prepare(tilewright_context *context);
-/* Checks the inputs' sizes, then runs. The first run with certain sizes plans its memory; later ones with the same sizes allocate nothing. */
+/* Checks the inputs' sizes, then runs. The first run with certain sizes plans its memory; later ones with the same
+   sizes allocate nothing. */
 TILEWRIGHT_API tilewright_status tilewright_run(tilewright_context *context);
 /* An output of the last run. The data lives until the context's next run. */
-TILEWRIGHT_API tilewright_status tilewright_get_output(tilewright_context *context, int output, tilewright_tensor *tensor);
-/* From any thread or a signal handler: the run at hand, or the next one if there is none, stops with TILEWRIGHT_ERROR_CANCELLED at its next step. */
+TILEWRIGHT_API tilewright_status tilewright_get_output(tilewright_context *context, int output,
+						       tilewright_tensor *tensor);
+/* From any thread or a signal handler: the run at hand, or the next one if there is none, stops with
+   TILEWRIGHT_ERROR_CANCELLED at its next step. */
 TILEWRIGHT_API void tilewright_cancel(tilewright_context *context);
 
 /* Bytes that intermediate results take in this context. */
@@ -210,7 +234,8 @@ TILEWRIGHT_API int64_t tilewright_get_arena_bytes(const tilewright_context *cont
 /* Measures the time of each step from now on, or stops doing so. */
 TILEWRIGHT_API tilewright_status tilewright_set_profile(tilewright_context *context, int on);
 /* Milliseconds that a step took in all runs since, and how many runs. */
-TILEWRIGHT_API tilewright_status tilewright_get_step_time(const tilewright_context *context, int step, double *ms, int64_t *runs);
+TILEWRIGHT_API tilewright_status tilewright_get_step_time(const tilewright_context *context, int step, double *ms,
+							  int64_t *runs);
 
 #ifdef __cplusplus
 }

@@ -17,7 +17,8 @@ struct file {
 static enum tw_code map_file(const char *path, struct file *f, struct tw_error *e)
 {
 	*f = (struct file){0};
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block: it is refused just below */
+	const int fd =
+		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block: it is refused just below */
 	struct stat st;
 	enum tw_code code = TW_ERR_OK;
 	if (fd < 0 || fstat(fd, &st) != 0) {
@@ -54,7 +55,8 @@ static enum tw_code folder_of(const char *path, char *folder, size_t n, struct t
 	return TW_ERR_OK;
 }
 
-static enum tw_code compile(const struct file *f, const char *folder, const tilewright_options *o, tilewright_model **out, struct tw_error *e)
+static enum tw_code compile(const struct file *f, const char *folder, const tilewright_options *o,
+			    tilewright_model **out, struct tw_error *e)
 {
 	const struct tw_compile_options options = tilewright_compile_options(o);
 	const bool use_cache = options.use_cache && options.dump_dir == NULL;
@@ -106,8 +108,8 @@ tilewright_status tilewright_compile_file(const char *path, const tilewright_opt
 	return (tilewright_status)code;
 }
 
-tilewright_status tilewright_compile_memory(const void *data, size_t bytes, const char *folder, const tilewright_options *options,
-	tilewright_model **model)
+tilewright_status tilewright_compile_memory(const void *data, size_t bytes, const char *folder,
+					    const tilewright_options *options, tilewright_model **model)
 {
 	if (model == NULL || (data == NULL && bytes > 0) || bytes > INT64_MAX)
 		return API_FAIL(TW_ERR_USAGE, "data or model is NULL");

@@ -46,12 +46,14 @@ int tilewright_count_threads(const tilewright_context *c)
 	return c ? twrt_context_threads(c->rt) : 0;
 }
 
-tilewright_status tilewright_set_input(tilewright_context *c, int input, tilewright_type type, int rank, const int64_t *dims, const void *data)
+tilewright_status tilewright_set_input(tilewright_context *c, int input, tilewright_type type, int rank,
+				       const int64_t *dims, const void *data)
 {
 	NEED_CONTEXT(c);
 	if (rank < 0 || rank > TILEWRIGHT_MAX_RANK || (rank > 0 && dims == NULL))
 		return API_FAIL(TW_ERR_USAGE, "a tensor of %d dimensions", rank);
-	return (tilewright_status)twrt_set_input(c->rt, input, (enum twrt_type)type, rank, dims, data, tilewright_error_slot());
+	return (tilewright_status)twrt_set_input(c->rt, input, (enum twrt_type)type, rank, dims, data,
+						 tilewright_error_slot());
 }
 
 tilewright_status tilewright_set_output(tilewright_context *c, int output, void *data, size_t bytes)

@@ -41,7 +41,8 @@ struct tilewright_model {
 	struct fact facts[6];
 };
 /* Takes rt over, also when it fails. */
-enum tw_code tilewright_wrap_model(struct twrt_model *rt, double compile_ms, double load_ms, bool cached, tilewright_model **out, struct tw_error *e);
+enum tw_code tilewright_wrap_model(struct twrt_model *rt, double compile_ms, double load_ms, bool cached,
+				   tilewright_model **out, struct tw_error *e);
 double tilewright_now_ms(void);
 
 #endif

@@ -118,8 +118,8 @@ char *tilewright_describe_machine(void)
 	const size_t size = strlen(machine) + sizeof(path) + 200;
 	char *text = malloc(size);
 	if (text)
-		snprintf(text, size, "%sthreads: %d\ncache: %s\ncached models: %d, %.1f MB\n", machine, twrt_cpus(), has_cache ? path : none.text, entries,
-			(double)bytes / 1e6);
+		snprintf(text, size, "%sthreads: %d\ncache: %s\ncached models: %d, %.1f MB\n", machine, twrt_cpus(),
+			 has_cache ? path : none.text, entries, (double)bytes / 1e6);
 	else
 		tw_error_set(e, TW_ERR_MEMORY, "no memory");
 	free(machine);

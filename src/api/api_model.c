@@ -28,7 +28,8 @@ static int64_t constant_bytes(const struct twrt_plan *p)
 	return n;
 }
 
-enum tw_code tilewright_wrap_model(struct twrt_model *rt, double compile_ms, double load_ms, bool cached, tilewright_model **out, struct tw_error *e)
+enum tw_code tilewright_wrap_model(struct twrt_model *rt, double compile_ms, double load_ms, bool cached,
+				   tilewright_model **out, struct tw_error *e)
 {
 	const struct twrt_plan *p = twrt_model_plan(rt);
 	tilewright_model *m = calloc(1, sizeof(*m));
@@ -59,7 +60,8 @@ enum tw_code tilewright_wrap_model(struct twrt_model *rt, double compile_ms, dou
 	int64_t bytes;
 	int isa;
 	twrt_model_image(rt, &bytes, &isa);
-	static const char *const keys[] = {"compile_ms", "load_ms", "cached", "kernels", "bundle bytes", "constant bytes"};
+	static const char *const keys[] = {"compile_ms", "load_ms",	 "cached",
+					   "kernels",	 "bundle bytes", "constant bytes"};
 	const double values[] = {compile_ms, load_ms, cached, p->nkernels, (double)bytes, (double)constant_bytes(p)};
 	_Static_assert(TW_COUNT(keys) == TW_COUNT(m->facts) && TW_COUNT(keys) == TW_COUNT(values), "one value each");
 	for (int i = 0; i < TW_COUNT(keys); i++) {
@@ -134,7 +136,8 @@ const char *tilewright_get_metadata(const tilewright_model *m, const char *key)
 	static const char prefix[] = "meta:";
 	const struct twrt_plan *p = m && key ? twrt_model_plan(m->rt) : NULL;
 	for (int i = 0; p && i < p->nmeta; i++)
-		if (strncmp(p->meta_keys[i], prefix, strlen(prefix)) == 0 && strcmp(p->meta_keys[i] + strlen(prefix), key) == 0)
+		if (strncmp(p->meta_keys[i], prefix, strlen(prefix)) == 0 &&
+		    strcmp(p->meta_keys[i] + strlen(prefix), key) == 0)
 			return p->meta_values[i];
 	return NULL;
 }

@@ -47,7 +47,8 @@ tilewright_status tilewright_set_isa(tilewright_options *o, const char *isa)
 	NEED_OPTIONS(o);
 	enum tw_isa parsed;
 	if (isa && !tw_isa_parse(isa, &parsed))
-		return API_FAIL(TW_ERR_USAGE, "\"%.40s\" is no instruction set: scalar, generic, neon, avx2, avx512", isa);
+		return API_FAIL(TW_ERR_USAGE, "\"%.40s\" is no instruction set: scalar, generic, neon, avx2, avx512",
+				isa);
 	if (isa && !tw_isa_runs_here(parsed))
 		return API_FAIL(TW_ERR_USAGE, "this machine does not run %s", isa);
 	o->isa[0] = '\0';
@@ -76,7 +77,7 @@ tilewright_status tilewright_fix_symbol(tilewright_options *o, const char *symbo
 		}
 	char *copy = strdup(symbol);
 	if (copy == NULL || !grow((void **)&o->fixed_names, o->nfixed, sizeof(*o->fixed_names)) ||
-		!grow((void **)&o->fixed_values, o->nfixed, sizeof(*o->fixed_values))) {
+	    !grow((void **)&o->fixed_values, o->nfixed, sizeof(*o->fixed_values))) {
 		free(copy);
 		return API_FAIL(TW_ERR_MEMORY, "no memory for options");
 	}
@@ -103,7 +104,8 @@ tilewright_status tilewright_set_dump(tilewright_options *o, const char *folder)
 	return TILEWRIGHT_OK;
 }
 
-tilewright_status tilewright_set_log(tilewright_options *o, void (*log)(void *arg, tilewright_log_level level, const char *text), void *arg)
+tilewright_status tilewright_set_log(tilewright_options *o,
+				     void (*log)(void *arg, tilewright_log_level level, const char *text), void *arg)
 {
 	NEED_OPTIONS(o);
 	o->log = log;
@@ -119,7 +121,8 @@ tilewright_status tilewright_set_cancel(tilewright_options *o, int (*cancel)(voi
 	return TILEWRIGHT_OK;
 }
 
-tilewright_status tilewright_set_progress(tilewright_options *o, int (*progress)(void *arg, const char *stage, int done, int all), void *arg)
+tilewright_status tilewright_set_progress(tilewright_options *o,
+					  int (*progress)(void *arg, const char *stage, int done, int all), void *arg)
 {
 	NEED_OPTIONS(o);
 	o->progress = progress;
@@ -155,8 +158,17 @@ struct tw_compile_options tilewright_compile_options(const tilewright_options *o
 	if (o == NULL)
 		return (struct tw_compile_options){.use_cache = true};
 	void *self = (void *)(uintptr_t)o;
-	return (struct tw_compile_options){.jobs = o->jobs, .isa = o->isa[0] ? o->isa : NULL, .nfixed = o->nfixed,
-		.fixed_names = (const char *const *)o->fixed_names, .fixed_values = o->fixed_values, .use_cache = o->use_cache, .dump_dir = o->dump,
-		.log = o->log ? forward_log : NULL, .log_arg = self, .cancel = o->cancel ? forward_cancel : NULL, .cancel_arg = self,
-		.progress = o->progress ? forward_progress : NULL, .progress_arg = self};
+	return (struct tw_compile_options){.jobs = o->jobs,
+					   .isa = o->isa[0] ? o->isa : NULL,
+					   .nfixed = o->nfixed,
+					   .fixed_names = (const char *const *)o->fixed_names,
+					   .fixed_values = o->fixed_values,
+					   .use_cache = o->use_cache,
+					   .dump_dir = o->dump,
+					   .log = o->log ? forward_log : NULL,
+					   .log_arg = self,
+					   .cancel = o->cancel ? forward_cancel : NULL,
+					   .cancel_arg = self,
+					   .progress = o->progress ? forward_progress : NULL,
+					   .progress_arg = self};
 }

@@ -1,5 +1,6 @@
-/* compile: ONNX bytes to a bundle image: the whole pipeline. Input: a model in memory, the folder its external data lies in. Output: an image that rt opens.
- * Everything here returns a status and leaves nothing behind on failure; several threads may call at once. */
+/* compile: ONNX bytes to a bundle image: the whole pipeline. Input: a model in memory, the folder its external data
+ * lies in. Output: an image that rt opens. Everything here returns a status and leaves nothing behind on failure;
+ * several threads may call at once. */
 #ifndef TW_COMPILE_H
 #define TW_COMPILE_H
 
@@ -8,12 +9,12 @@
 enum tw_log_level { TW_LOG_ERROR, TW_LOG_WARNING, TW_LOG_INFO, TW_LOG_DEBUG };
 
 struct tw_compile_options {
-	int jobs;        /* C compilers at once; 0: as many as cores this process may use */
+	int jobs;	 /* C compilers at once; 0: as many as cores this process may use */
 	const char *isa; /* "avx512" ..; NULL: the host's */
-	int nfixed;      /* symbols fixed at compile time */
+	int nfixed;	 /* symbols fixed at compile time */
 	const char *const *fixed_names;
 	const int64_t *fixed_values;
-	bool use_cache;       /* of parts; the whole image's cache is the caller's, by tw_compile_key */
+	bool use_cache;	      /* of parts; the whole image's cache is the caller's, by tw_compile_key */
 	const char *dump_dir; /* the program after each pass; NULL: none */
 	void (*log)(void *arg, int level, const char *text); /* enum tw_log_level; NULL: none */
 	void *log_arg;
@@ -24,18 +25,19 @@ struct tw_compile_options {
 };
 
 /* *image comes from malloc (freed with free()), 64-byte aligned. */
-enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, void **image,
-	int64_t *image_bytes, struct tw_error *e);
+enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			void **image, int64_t *image_bytes, struct tw_error *e);
 
 /* The cache key: model bytes, external data (size, mtime, path), options, target, C compiler, version. */
-enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, char key[33],
-	struct tw_error *e);
+enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			    char key[33], struct tw_error *e);
 
-/* What is and is not supported, as a text table (malloc) ending in a newline. TW_ERR_OK: all of it; TW_ERR_UNSUPPORTED: not all, the table is there all the same;
-   anything else: no table. */
+/* What is and is not supported, as a text table (malloc) ending in a newline. TW_ERR_OK: all of it;
+   TW_ERR_UNSUPPORTED: not all, the table is there all the same; anything else: no table. */
 enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, char **table, struct tw_error *e);
 
-/* The machine, the instruction set chosen, the C compiler: "key: value" lines (malloc). Never fails for want of a compiler: says so in its line. */
+/* The machine, the instruction set chosen, the C compiler: "key: value" lines (malloc). Never fails for want of a
+   compiler: says so in its line. */
 enum tw_code tw_describe_machine(char **text, struct tw_error *e);
 
 #endif

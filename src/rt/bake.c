@@ -1,5 +1,6 @@
-/* Runs the set-up steps of a plan under construction (weight packing, large constant folds), so that an image holds their results. Input: a plan with constants and
- * folded buffers; output: the same plan with constants only. Constants that nothing needs any more lose their data. */
+/* Runs the set-up steps of a plan under construction (weight packing, large constant folds), so that an image holds
+ * their results. Input: a plan with constants and folded buffers; output: the same plan with constants only. Constants
+ * that nothing needs any more lose their data. */
 #include "rt_int.h"
 
 #include <stdlib.h>
@@ -23,7 +24,8 @@ static enum tw_code addresses(struct bake *k, struct tw_error *e)
 		if (p->buffers[b].kind == TWRT_FOLDED) {
 			k->folded[b] = twrt_alloc(k->m->bytes[b]);
 			if (k->folded[b] == NULL)
-				return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a constant of %lld bytes", (long long)k->m->bytes[b]);
+				return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a constant of %lld bytes",
+						 (long long)k->m->bytes[b]);
 			k->address[b] = k->folded[b];
 		}
 		if (p->buffers[b].kind == TWRT_CONST)
@@ -82,7 +84,9 @@ static void drop_unused_constants(struct bake *k)
 static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threads, struct tw_error *e)
 {
 	struct twrt_plan *p = k->p;
-	int64_t *zeros = calloc((size_t)p->nsymbols + 1, sizeof(*zeros)); /* sizes of set-up steps are numbers; other buffers' do not matter yet */
+	int64_t *zeros =
+		calloc((size_t)p->nsymbols + 1,
+		       sizeof(*zeros)); /* sizes of set-up steps are numbers; other buffers' do not matter yet */
 	if (zeros == NULL)
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
 	const enum tw_code planned = twrt_memplan_new(p, zeros, true, &k->m, e);
@@ -111,7 +115,8 @@ static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threa
 	return TW_ERR_OK;
 }
 
-enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, void ***owned, int *nowned, struct tw_error *e)
+enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, void ***owned, int *nowned,
+		       struct tw_error *e)
 {
 	*owned = NULL;
 	*nowned = 0;
@@ -120,7 +125,8 @@ enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int th
 	const size_t n = (size_t)p->nbuffers + 1;
 	k.buffers = calloc(n, sizeof(*k.buffers));
 	k.address = calloc(n, sizeof(*k.address));
-	k.folded = calloc(n, sizeof(*k.folded)); /* becomes *owned: the folded buffers' data and, last, the plan's new table of buffers */
+	/* becomes *owned: the folded buffers' data and, last, the plan's new table of buffers */
+	k.folded = calloc(n, sizeof(*k.folded));
 	enum tw_code result = TW_ERR_OK;
 	if (!k.buffers || !k.address || !k.folded)
 		result = TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");

@@ -1,7 +1,8 @@
 /* The cache of bundles: a folder of images, one file a key.
  *
- * An entry appears by rename, so it is whole or absent; reading checks its checksum, so a damaged one is absent too. Nothing is trusted that another user could have
- * written: entries are code. A killed writer leaves a temporary file, which a later one removes. Several processes need no lock but to evict. */
+ * An entry appears by rename, so it is whole or absent; reading checks its checksum, so a damaged one is absent too.
+ * Nothing is trusted that another user could have written: entries are code. A killed writer leaves a temporary file,
+ * which a later one removes. Several processes need no lock but to evict. */
 #define _GNU_SOURCE
 #include "rt_int.h"
 
@@ -16,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SUFFIX ".twb"
+#define SUFFIX	  ".twb"
 #define TEMPORARY ".part-"
 enum { KEY_CHARS = 32, STALE_SECONDS = 600 };
 
@@ -74,7 +75,10 @@ static int open_folder(bool make, char *path, size_t n, struct tw_error *e)
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		tw_error_set(e, TW_ERR_IO, "cannot use the cache %s: %s", path, strerror(errno));
 	} else if (!ours(&st)) {
-		tw_error_set(e, TW_ERR_IO, "the cache %s is not used: it belongs to another user, or others may write to it (chmod go-w)", path);
+		tw_error_set(
+			e, TW_ERR_IO,
+			"the cache %s is not used: it belongs to another user, or others may write to it (chmod go-w)",
+			path);
 	} else {
 		return fd;
 	}
@@ -90,7 +94,8 @@ static bool valid_key(const char *key)
 
 static bool is_entry(const char *name)
 {
-	return strlen(name) == KEY_CHARS + strlen(SUFFIX) && strspn(name, "0123456789abcdef") == KEY_CHARS && strcmp(name + KEY_CHARS, SUFFIX) == 0;
+	return strlen(name) == KEY_CHARS + strlen(SUFFIX) && strspn(name, "0123456789abcdef") == KEY_CHARS &&
+	       strcmp(name + KEY_CHARS, SUFFIX) == 0;
 }
 
 static void entry_name(const char *key, char name[64])
@@ -108,11 +113,14 @@ static bool open_entry(int folder, const char *name, struct twrt_model **out, bo
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st)) {
 		void *at = st.st_size > 0 ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
 		struct tw_error e;
-		const enum tw_code code = at == MAP_FAILED ? TW_ERR_MODEL : twrt_model_open(at, st.st_size, TWRT_UNMAP, out, &e);
+		const enum tw_code code =
+			at == MAP_FAILED ? TW_ERR_MODEL : twrt_model_open(at, st.st_size, TWRT_UNMAP, out, &e);
 		good = code == TW_ERR_OK;
 		*broken = code == TW_ERR_MODEL;
 		if (good)
-			futimens(fd, (const struct timespec[2]){{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}}); /* the age that eviction goes by */
+			futimens(fd, (const struct timespec[2]){
+					     {.tv_nsec = UTIME_OMIT},
+					     {.tv_nsec = UTIME_NOW}}); /* the age that eviction goes by */
 	}
 	close(fd);
 	return good;
@@ -209,7 +217,8 @@ static void list(int folder, bool clean, struct listing *l)
 			continue;
 		if (is_entry(x->d_name))
 			add(l, x->d_name, &st);
-		else if (clean && strncmp(x->d_name, TEMPORARY, strlen(TEMPORARY)) == 0 && now - st.st_mtime > STALE_SECONDS)
+		else if (clean && strncmp(x->d_name, TEMPORARY, strlen(TEMPORARY)) == 0 &&
+			 now - st.st_mtime > STALE_SECONDS)
 			unlinkat(folder, x->d_name, 0);
 	}
 	closedir(d);
@@ -255,13 +264,14 @@ static bool write_all(int fd, const char *at, int64_t bytes)
 	return true;
 }
 
-static enum tw_code put(int folder, const char *path, const char *name, const void *image, int64_t bytes, struct tw_error *e)
+static enum tw_code put(int folder, const char *path, const char *name, const void *image, int64_t bytes,
+			struct tw_error *e)
 {
 	char temporary[96];
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	snprintf(temporary, sizeof(temporary), TEMPORARY "%ld-%lx-%lld.%ld", (long)getpid(), (unsigned long)(uintptr_t)&now, (long long)now.tv_sec,
-		now.tv_nsec);
+	snprintf(temporary, sizeof(temporary), TEMPORARY "%ld-%lx-%lld.%ld", (long)getpid(),
+		 (unsigned long)(uintptr_t)&now, (long long)now.tv_sec, now.tv_nsec);
 	const int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return TWRT_FAIL(e, TW_ERR_IO, "cannot write to the cache %s: %s", path, strerror(errno));

@@ -1,5 +1,6 @@
-/* Makes a code object callable. Input: a shared object in memory; output: its kernels' addresses. The system's loader only takes paths, so the bytes go through a
- * memory file, or through a private temporary file where memory files are not executable. */
+/* Makes a code object callable. Input: a shared object in memory; output: its kernels' addresses. The system's loader
+ * only takes paths, so the bytes go through a memory file, or through a private temporary file where memory files are
+ * not executable. */
 #define _GNU_SOURCE
 #include "rt_int.h"
 
@@ -30,8 +31,8 @@ bool twrt_isa_runs_here(int isa)
 	case 3:
 		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 	case 4:
-		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-		       __builtin_cpu_supports("avx512vl");
+		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 	default:
 		return false;
 	}
@@ -106,7 +107,8 @@ static void *open_temporary_file(const struct twrt_code *code, char *why, size_t
 	return handle;
 }
 
-enum tw_code twrt_code_load(const struct twrt_code *code, int nkernels, const char *const *names, struct twrt_loaded *out, struct tw_error *e)
+enum tw_code twrt_code_load(const struct twrt_code *code, int nkernels, const char *const *names,
+			    struct twrt_loaded *out, struct tw_error *e)
 {
 	*out = (struct twrt_loaded){.fd = -1};
 	if (nkernels == 0)
@@ -117,8 +119,9 @@ enum tw_code twrt_code_load(const struct twrt_code *code, int nkernels, const ch
 		out->handle = open_temporary_file(code, why[1], sizeof(why[1]));
 	if (out->handle == NULL)
 		return TWRT_FAIL(e, TW_ERR_IO,
-			"the system refused to load generated code:\n  %s\n  %s\nSet TMPDIR to a folder that allows execution (not mounted noexec).", why[0],
-			why[1]);
+				 "the system refused to load generated code:\n  %s\n  %s\nSet TMPDIR to a folder that "
+				 "allows execution (not mounted noexec).",
+				 why[0], why[1]);
 	out->kernels = calloc((size_t)nkernels, sizeof(*out->kernels));
 	if (out->kernels == NULL) {
 		twrt_code_unload(out);

@@ -1,5 +1,6 @@
-/* A context: one run at a time of a model. Input: tensors; output: tensors. Binds symbols from the inputs' sizes, checks every size, finds or makes the memory plan for
- * them, and runs the steps. A run whose sizes were seen allocates nothing. Several contexts may run at once on one model: each owns its arena and scratch. */
+/* A context: one run at a time of a model. Input: tensors; output: tensors. Binds symbols from the inputs' sizes,
+ * checks every size, finds or makes the memory plan for them, and runs the steps. A run whose sizes were seen
+ * allocates nothing. Several contexts may run at once on one model: each owns its arena and scratch. */
 #include "rt_int.h"
 
 #include <stdatomic.h>
@@ -31,13 +32,13 @@ struct twrt_context {
 	int64_t *symbols;
 	struct twrt_memplan *plans[PLANS];
 	struct twrt_memplan *current; /* of the last run that was planned; its outputs' shapes */
-	bool done;                    /* current's outputs are there */
+	bool done;		      /* current's outputs are there */
 	uint64_t clock;
 	char *arena;
 	int64_t arena_bytes;
 	struct twrt_scratch scratch;
 	int64_t scratch_bytes;
-	void **address;   /* by buffer */
+	void **address;	  /* by buffer */
 	void **arguments; /* of the step at hand */
 	int64_t *argument_bytes;
 	bool data_symbols; /* the plan has sizes that data decides */
@@ -66,7 +67,8 @@ enum tw_code twrt_context_new(struct twrt_model *m, int threads, struct twrt_con
 	c->arguments = calloc((size_t)most, sizeof(*c->arguments));
 	c->argument_bytes = calloc((size_t)most, sizeof(*c->argument_bytes));
 	c->times = calloc((size_t)p->nsteps + 1, sizeof(*c->times));
-	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->address || !c->arguments || !c->argument_bytes || !c->times) {
+	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->address || !c->arguments ||
+	    !c->argument_bytes || !c->times) {
 		twrt_context_free(c);
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a context");
 	}
@@ -95,35 +97,40 @@ void twrt_context_free(struct twrt_context *c)
 	free(c);
 }
 
-enum tw_code twrt_set_input(struct twrt_context *c, int i, enum twrt_type type, int rank, const int64_t *dims, const void *data, struct tw_error *e)
+enum tw_code twrt_set_input(struct twrt_context *c, int i, enum twrt_type type, int rank, const int64_t *dims,
+			    const void *data, struct tw_error *e)
 {
 	const struct twrt_plan *p = &c->model->plan;
 	if (i < 0 || i >= p->ninputs)
 		return TWRT_FAIL(e, TW_ERR_USAGE, "there is no input %d: the model has %d", i, p->ninputs);
 	const struct twrt_io *io = &p->inputs[i];
 	if (type != io->type)
-		return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" has type %s; the model wants %s", io->name, twrt_type_name(type),
-			twrt_type_name(io->type));
+		return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" has type %s; the model wants %s", io->name,
+				 twrt_type_name(type), twrt_type_name(io->type));
 	if (rank != io->rank)
-		return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" has %d dimensions; the model wants %d", io->name, rank, io->rank);
+		return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" has %d dimensions; the model wants %d", io->name, rank,
+				 io->rank);
 	bool bad = false;
 	int64_t bytes = twrt_type_bytes(type);
 	for (int d = 0; d < rank; d++) {
 		int64_t want;
 		if (dims[d] < 0)
-			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\": dimension %d is %lld", io->name, d, (long long)dims[d]);
+			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\": dimension %d is %lld", io->name, d,
+					 (long long)dims[d]);
 		if (twrt_expr_const(&io->dims[d], &want) && dims[d] != want)
-			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\": dimension %d is %lld; the model wants %lld", io->name, d,
-				(long long)dims[d], (long long)want);
+			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\": dimension %d is %lld; the model wants %lld",
+					 io->name, d, (long long)dims[d], (long long)want);
 		bytes = tw_mul64(bytes, dims[d], &bad);
 	}
 	if (bad)
-		return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" is too large: its size does not fit in 64 bits", io->name);
+		return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" is too large: its size does not fit in 64 bits",
+				 io->name);
 	if (data == NULL && bytes > 0)
 		return TWRT_FAIL(e, TW_ERR_USAGE, "input \"%s\" has no data", io->name);
 	if ((uintptr_t)data % (unsigned)twrt_type_bytes(type))
-		return TWRT_FAIL(e, TW_ERR_USAGE, "input \"%s\": its address is not a multiple of its element's %d bytes", io->name,
-			twrt_type_bytes(type));
+		return TWRT_FAIL(e, TW_ERR_USAGE,
+				 "input \"%s\": its address is not a multiple of its element's %d bytes", io->name,
+				 twrt_type_bytes(type));
 	struct input *in = &c->inputs[i];
 	in->set = true;
 	in->data = data;
@@ -138,10 +145,12 @@ enum tw_code twrt_set_output(struct twrt_context *c, int i, void *data, int64_t 
 	if (i < 0 || i >= p->noutputs)
 		return TWRT_FAIL(e, TW_ERR_USAGE, "there is no output %d: the model has %d", i, p->noutputs);
 	if (data && bytes < 0)
-		return TWRT_FAIL(e, TW_ERR_USAGE, "output \"%s\": a buffer of %lld bytes", p->outputs[i].name, (long long)bytes);
+		return TWRT_FAIL(e, TW_ERR_USAGE, "output \"%s\": a buffer of %lld bytes", p->outputs[i].name,
+				 (long long)bytes);
 	if ((uintptr_t)data % (unsigned)twrt_type_bytes(p->outputs[i].type))
-		return TWRT_FAIL(e, TW_ERR_USAGE, "output \"%s\": its address is not a multiple of its element's %d bytes", p->outputs[i].name,
-			twrt_type_bytes(p->outputs[i].type));
+		return TWRT_FAIL(e, TW_ERR_USAGE,
+				 "output \"%s\": its address is not a multiple of its element's %d bytes",
+				 p->outputs[i].name, twrt_type_bytes(p->outputs[i].type));
 	c->outputs[i].caller = data;
 	c->outputs[i].caller_bytes = data ? bytes : 0;
 	return TW_ERR_OK;
@@ -152,8 +161,9 @@ static enum tw_code mismatch(const struct twrt_context *c, int i, int d, int64_t
 	const struct twrt_plan *p = &c->model->plan;
 	char text[200];
 	twrt_expr_text(&p->inputs[i].dims[d], p->symbols, text, sizeof(text));
-	return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\": dimension %d is %lld; the model wants %s, which the other sizes make %lld", p->inputs[i].name, d,
-		(long long)c->inputs[i].dims[d], text, (long long)want);
+	return TWRT_FAIL(e, TW_ERR_INPUT,
+			 "input \"%s\": dimension %d is %lld; the model wants %s, which the other sizes make %lld",
+			 p->inputs[i].name, d, (long long)c->inputs[i].dims[d], text, (long long)want);
 }
 
 static enum tw_code bind(struct twrt_context *c, struct tw_error *e)
@@ -170,7 +180,8 @@ static enum tw_code bind(struct twrt_context *c, struct tw_error *e)
 		if (p->sources[k].input < 0)
 			c->symbols[k] = twrt_expr_eval(&p->sources[k].most, c->symbols, &bad);
 		if (bad || c->symbols[k] < 0)
-			return TWRT_FAIL(e, TW_ERR_INPUT, "the sizes of these inputs are too large: a size does not fit in 64 bits");
+			return TWRT_FAIL(e, TW_ERR_INPUT,
+					 "the sizes of these inputs are too large: a size does not fit in 64 bits");
 	}
 	for (int i = 0; i < p->ninputs; i++)
 		for (int d = 0; d < p->inputs[i].rank; d++) {
@@ -226,7 +237,8 @@ static enum tw_code grow(void **at, int64_t *have, int64_t need, const char *wha
 	*at = twrt_alloc(need);
 	*have = *at ? need : 0;
 	if (*at == NULL)
-		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for %s: %lld MB are needed with these sizes", what, (long long)(need >> 20));
+		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for %s: %lld MB are needed with these sizes", what,
+				 (long long)(need >> 20));
 	return TW_ERR_OK;
 }
 
@@ -238,7 +250,8 @@ static enum tw_code find_memory(struct twrt_context *c, struct tw_error *e)
 	const int64_t stride = tw_add64(m->scratch_bytes, 2 * TWRT_ALIGN - 1, &bad) / TWRT_ALIGN * TWRT_ALIGN;
 	const int64_t all = tw_mul64(stride, twrt_pool_threads(c->pool), &bad);
 	if (bad)
-		return TWRT_FAIL(e, TW_ERR_INPUT, "the sizes of these inputs are too large: a size does not fit in 64 bits");
+		return TWRT_FAIL(e, TW_ERR_INPUT,
+				 "the sizes of these inputs are too large: a size does not fit in 64 bits");
 	if (stride <= c->scratch.stride && c->scratch.at)
 		return TW_ERR_OK;
 	TWRT_TRY(grow((void **)&c->scratch.at, &c->scratch_bytes, all, "scratch memory of the threads", e));
@@ -257,8 +270,8 @@ static enum tw_code output_address(struct twrt_context *c, int i, void **at, str
 		return TW_ERR_OK;
 	}
 	if (o->caller_bytes < need)
-		return TWRT_FAIL(e, TW_ERR_USAGE, "output \"%s\": the buffer given has %lld bytes; %lld are needed", c->model->plan.outputs[i].name,
-			(long long)o->caller_bytes, (long long)need);
+		return TWRT_FAIL(e, TW_ERR_USAGE, "output \"%s\": the buffer given has %lld bytes; %lld are needed",
+				 c->model->plan.outputs[i].name, (long long)o->caller_bytes, (long long)need);
 	*at = o->caller;
 	return TW_ERR_OK;
 }
@@ -316,7 +329,8 @@ static enum tw_code take_sizes(struct twrt_context *c, int i, struct tw_error *e
 			if (symbol < 0 || p->sources[symbol].input >= 0 || c->symbols[symbol] == t->dims[d])
 				continue;
 			if (t->dims[d] < 0 || t->dims[d] > c->symbols[symbol])
-				return TWRT_FAIL(e, TW_ERR_INTERNAL, "host operator %s made more than its bound", s->host);
+				return TWRT_FAIL(e, TW_ERR_INTERNAL, "host operator %s made more than its bound",
+						 s->host);
 			c->symbols[symbol] = t->dims[d];
 			changed = true;
 		}
@@ -336,8 +350,8 @@ static enum tw_code run_step(struct twrt_context *c, int i, struct tw_error *e)
 		c->argument_bytes[k] = b < 0 ? 0 : c->current->bytes[b];
 	}
 	const double start = c->profile ? now_ms() : 0;
-	const enum tw_code code = twrt_step_run(s, &c->current->steps[i], c->model->code.kernels, c->arguments, c->argument_bytes, c->pool,
-		&c->scratch, e);
+	const enum tw_code code = twrt_step_run(s, &c->current->steps[i], c->model->code.kernels, c->arguments,
+						c->argument_bytes, c->pool, &c->scratch, e);
 	if (c->profile) {
 		c->times[i].ms += now_ms() - start;
 		c->times[i].runs++;
@@ -399,13 +413,15 @@ static enum tw_code run(struct twrt_context *c, bool (*cancel)(void *arg), void 
 enum tw_code twrt_run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e)
 {
 	if (atomic_flag_test_and_set(&c->running))
-		return TWRT_FAIL(e, TW_ERR_USAGE, "this context is running already; other threads need contexts of their own");
+		return TWRT_FAIL(e, TW_ERR_USAGE,
+				 "this context is running already; other threads need contexts of their own");
 	const enum tw_code code = run(c, cancel, arg, e);
 	atomic_flag_clear(&c->running);
 	return code;
 }
 
-enum tw_code twrt_output(struct twrt_context *c, int i, enum twrt_type *type, int *rank, int64_t *dims, const void **data, struct tw_error *e)
+enum tw_code twrt_output(struct twrt_context *c, int i, enum twrt_type *type, int *rank, int64_t *dims,
+			 const void **data, struct tw_error *e)
 {
 	const struct twrt_plan *p = &c->model->plan;
 	if (i < 0 || i >= p->noutputs)
@@ -431,7 +447,8 @@ enum tw_code twrt_infer_output(struct twrt_context *c, int i, int *rank, int64_t
 	for (int d = 0; d < *rank; d++)
 		dims[d] = twrt_expr_eval(&p->outputs[i].dims[d], c->symbols, &bad);
 	if (bad)
-		return TWRT_FAIL(e, TW_ERR_INPUT, "the sizes of these inputs are too large: a size does not fit in 64 bits");
+		return TWRT_FAIL(e, TW_ERR_INPUT,
+				 "the sizes of these inputs are too large: a size does not fit in 64 bits");
 	return TW_ERR_OK;
 }
 

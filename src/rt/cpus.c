@@ -1,11 +1,13 @@
-/* How many threads are worth running: the physical cores in this process's affinity mask, bounded by its cgroup's processor quota. */
+/* How many threads are worth running: the physical cores in this process's affinity mask, bounded by its cgroup's
+ * processor quota. */
 #define _GNU_SOURCE
 #include "rt_int.h"
 
 #include <sched.h>
 #include <stdio.h>
 
-static int first_sibling(int cpu) /* the lowest-numbered thread of the same core; cpu itself when the system does not tell */
+static int
+first_sibling(int cpu) /* the lowest-numbered thread of the same core; cpu itself when the system does not tell */
 {
 	char path[96];
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
@@ -58,7 +60,8 @@ static int quota_of(const char *folder) /* 0: none */
 static int quota_v1(void)
 {
 	long long quota = 0, period = 0;
-	FILE *q = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"), *p = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
+	FILE *q = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"),
+	     *p = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
 	const bool both = q && p && fscanf(q, "%lld", &quota) == 1 && fscanf(p, "%lld", &period) == 1;
 	if (q)
 		fclose(q);
@@ -80,7 +83,8 @@ static int quota(void)
 		line[strcspn(line, "\n")] = '\0';
 		snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s", line + 3);
 		/* A quota holds for everything below it. */
-		for (char *end = folder + strlen(folder); end >= folder + strlen("/sys/fs/cgroup"); end = strrchr(folder, '/')) {
+		for (char *end = folder + strlen(folder); end >= folder + strlen("/sys/fs/cgroup");
+		     end = strrchr(folder, '/')) {
 			*end = '\0';
 			const int q = quota_of(folder);
 			if (q > 0 && (best == 0 || q < best))

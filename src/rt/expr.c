@@ -1,4 +1,5 @@
-/* Size expressions: postfix code over symbols. Input: code checked once by twrt_expr_valid; output: a value, or "does not fit in 64 bits". */
+/* Size expressions: postfix code over symbols. Input: code checked once by twrt_expr_valid; output: a value, or "does
+ * not fit in 64 bits". */
 #include "rt_int.h"
 
 #include <stdio.h>
@@ -160,13 +161,27 @@ bool twrt_expr_const(const struct twrt_expr *x, int64_t *value)
 	return !bad;
 }
 
-/* Infix text. Each stack entry is a range of one growing buffer's pieces, kept simple: strings of bounded length, "..." beyond. */
+/* Infix text. Each stack entry is a range of one growing buffer's pieces, kept simple: strings of bounded length,
+   "..." beyond. */
 void twrt_expr_text(const struct twrt_expr *x, const char *const *symbols, char *text, size_t size)
 {
-	static const char *const names[] = {[TWRT_ADD] = "+", [TWRT_SUB] = "-", [TWRT_MUL] = "*", [TWRT_FLOORDIV] = "//",
-		[TWRT_FLOORMOD] = "%", [TWRT_TRUNCDIV] = "/", [TWRT_TRUNCMOD] = "rem", [TWRT_CEILDIV] = "ceildiv", [TWRT_ROUNDUP] = "roundup",
-		[TWRT_MIN] = "min", [TWRT_MAX] = "max", [TWRT_LT] = "<", [TWRT_LE] = "<=", [TWRT_EQ] = "==", [TWRT_NE] = "!=",
-		[TWRT_AND] = "and", [TWRT_OR] = "or"};
+	static const char *const names[] = {[TWRT_ADD] = "+",
+					    [TWRT_SUB] = "-",
+					    [TWRT_MUL] = "*",
+					    [TWRT_FLOORDIV] = "//",
+					    [TWRT_FLOORMOD] = "%",
+					    [TWRT_TRUNCDIV] = "/",
+					    [TWRT_TRUNCMOD] = "rem",
+					    [TWRT_CEILDIV] = "ceildiv",
+					    [TWRT_ROUNDUP] = "roundup",
+					    [TWRT_MIN] = "min",
+					    [TWRT_MAX] = "max",
+					    [TWRT_LT] = "<",
+					    [TWRT_LE] = "<=",
+					    [TWRT_EQ] = "==",
+					    [TWRT_NE] = "!=",
+					    [TWRT_AND] = "and",
+					    [TWRT_OR] = "or"};
 	enum { PIECE = 160, SHALLOW = 8 };
 	char stack[SHALLOW][PIECE];
 	int n = 0;

@@ -1,4 +1,5 @@
-/* The list of host operators: host/NAME.c defines the array twrt_host_NAME, ended by a zero entry; the build collects the names. */
+/* The list of host operators: host/NAME.c defines the array twrt_host_NAME, ended by a zero entry; the build collects
+ * the names. */
 #include "rt_int.h"
 
 #include <stdio.h>

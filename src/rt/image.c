@@ -2,7 +2,8 @@
  *
  *     header | code objects | constants | plan | table of code objects        each part 64-byte aligned
  *
- * Input: a plan and code objects, or bytes of unknown origin; output: an image, or a view into one whose offsets are all in bounds and whose checksum is right. */
+ * Input: a plan and code objects, or bytes of unknown origin; output: an image, or a view into one whose offsets are
+ * all in bounds and whose checksum is right. */
 #include "rt_int.h"
 
 #include <errno.h>
@@ -43,8 +44,8 @@ static int64_t place(int64_t *end, int64_t bytes, bool *bad)
 	return at;
 }
 
-static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, int64_t *const_at, void **image, int64_t *bytes,
-	struct tw_error *e)
+static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, int64_t *const_at,
+			     void **image, int64_t *bytes, struct tw_error *e)
 {
 	bool bad = false;
 	int64_t end = sizeof(struct header);
@@ -69,7 +70,7 @@ static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct
 	int64_t filled = sizeof(h); /* gaps become zeros, so that equal input gives equal images */
 #define PUT(offset, from, size)                                                                                        \
 	do {                                                                                                           \
-		memset(at + filled, 0, (size_t)((offset) - filled));                                                   \
+		memset(at + filled, 0, (size_t)((offset)-filled));                                                     \
 		if ((size) > 0)                                                                                        \
 			memcpy(at + (offset), (from), (size_t)(size));                                                 \
 		filled = (offset) + (size);                                                                            \
@@ -94,7 +95,8 @@ static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct
 	return TW_ERR_OK;
 }
 
-enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, void **image, int64_t *bytes, struct tw_error *e)
+enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, void **image,
+			      int64_t *bytes, struct tw_error *e)
 {
 	TWRT_TRY(twrt_plan_validate(p, false, e));
 	if (ncodes < 0 || ncodes > 8)
@@ -131,7 +133,8 @@ enum tw_code twrt_image_save(const char *path, const void *image, int64_t bytes,
 	char temporary[4096];
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (snprintf(temporary, sizeof(temporary), "%s.tmp%ld.%ld", path, (long)getpid(), now.tv_nsec) >= (int)sizeof(temporary))
+	if (snprintf(temporary, sizeof(temporary), "%s.tmp%ld.%ld", path, (long)getpid(), now.tv_nsec) >=
+	    (int)sizeof(temporary))
 		return TWRT_FAIL(e, TW_ERR_IO, "%.200s..: the path is too long", path);
 	const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (fd < 0)
@@ -154,7 +157,8 @@ enum tw_code twrt_image_save(const char *path, const void *image, int64_t bytes,
 
 static bool inside(int64_t at, int64_t count, int64_t size, int64_t bytes)
 {
-	return at >= (int64_t)sizeof(struct header) && at <= bytes && at % 8 == 0 && count >= 0 && count <= (bytes - at) / size;
+	return at >= (int64_t)sizeof(struct header) && at <= bytes && at % 8 == 0 && count >= 0 &&
+	       count <= (bytes - at) / size;
 }
 
 enum tw_code twrt_image_view(const void *image, int64_t bytes, struct twrt_image_view *v, struct tw_error *e)
@@ -168,19 +172,24 @@ enum tw_code twrt_image_view(const void *image, int64_t bytes, struct twrt_image
 	if (h.order != ORDER)
 		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is for a machine of the other byte order");
 	if (h.version != VERSION)
-		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle has format version %u; this program reads %d", h.version, VERSION);
+		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle has format version %u; this program reads %d", h.version,
+				 VERSION);
 	if (h.bytes != bytes)
-		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: %lld bytes instead of %lld", (long long)bytes, (long long)h.bytes);
+		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: %lld bytes instead of %lld", (long long)bytes,
+				 (long long)h.bytes);
 	if (h.checksum != checksum(&h, image))
 		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: its checksum is wrong");
-	if (!inside(h.plan, h.plan_words, 8, bytes) || !inside(h.codes, h.ncodes, sizeof(struct code_entry), bytes) || h.ncodes > 8)
+	if (!inside(h.plan, h.plan_words, 8, bytes) || !inside(h.codes, h.ncodes, sizeof(struct code_entry), bytes) ||
+	    h.ncodes > 8)
 		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: its parts do not fit into it");
-	*v = (struct twrt_image_view){image, bytes, (const int64_t *)((const char *)image + h.plan), h.plan_words, (int)h.ncodes, {{0}}};
+	*v = (struct twrt_image_view){image,	    bytes,	   (const int64_t *)((const char *)image + h.plan),
+				      h.plan_words, (int)h.ncodes, {{0}}};
 	for (int i = 0; i < v->ncodes; i++) {
 		struct code_entry entry;
 		memcpy(&entry, (const char *)image + h.codes + i * (int64_t)sizeof(entry), sizeof(entry));
 		if (!inside(entry.at, entry.bytes, 1, bytes) || entry.isa < 0 || entry.isa > 1000)
-			return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: code object %d does not fit into it", i);
+			return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: code object %d does not fit into it",
+					 i);
 		v->codes[i] = (struct twrt_code){(const char *)image + entry.at, entry.bytes, (int)entry.isa};
 	}
 	return TW_ERR_OK;

@@ -1,8 +1,10 @@
-/* The memory plan of a run: for one set of symbol values, the size of every buffer, where temporaries lie in the arena, and the numbers each step needs.
- * Input: a validated plan, symbol values; output: a twrt_memplan, kept by the context for as long as these sizes come back.
+/* The memory plan of a run: for one set of symbol values, the size of every buffer, where temporaries lie in the
+ * arena, and the numbers each step needs. Input: a validated plan, symbol values; output: a twrt_memplan, kept by the
+ * context for as long as these sizes come back.
  *
- * A temporary lives from the step that first writes it to the last that uses it or an alias of it; one that an output is made of lives to the end. Where a step may
- * compute in place and its input dies there, the output takes over the input's bytes. */
+ * A temporary lives from the step that first writes it to the last that uses it or an alias of it; one that an output
+ * is made of lives to the end. Where a step may compute in place and its input dies there, the output takes over the
+ * input's bytes. */
 #include "rt_int.h"
 
 #include <stdlib.h>
@@ -63,7 +65,8 @@ static enum tw_code sizes(struct planner *s)
 		const struct twrt_buffer *buf = &p->buffers[b];
 		if (!in_use(s, b))
 			continue;
-		s->m->bytes[b] = buf->kind == TWRT_CONST ? buf->const_bytes : twrt_expr_eval(&buf->bytes, s->symbols, &bad);
+		s->m->bytes[b] =
+			buf->kind == TWRT_CONST ? buf->const_bytes : twrt_expr_eval(&buf->bytes, s->symbols, &bad);
 		if (bad)
 			return overflow(s->e);
 		if (s->m->bytes[b] < 0)
@@ -77,7 +80,8 @@ static enum tw_code sizes(struct planner *s)
 			const int64_t at = twrt_expr_eval(&p->buffers[k].offset, s->symbols, &bad);
 			const int64_t end = tw_add64(at, s->m->bytes[k], &bad);
 			if (bad || at < 0 || end > s->m->bytes[p->buffers[k].of])
-				return TWRT_FAIL(s->e, TW_ERR_MODEL, "buffer %d lies outside the buffer it is a part of", k);
+				return TWRT_FAIL(s->e, TW_ERR_MODEL,
+						 "buffer %d lies outside the buffer it is a part of", k);
 			offset += at;
 		}
 		if (p->buffers[b].kind == TWRT_ALIAS)
@@ -174,7 +178,8 @@ static enum tw_code host_step(struct planner *s, int i, struct twrt_step_plan *s
 		t->type = st->host_io[k].type;
 		t->rank = st->host_io[k].rank;
 		if (shape(s, &st->host_io[k], t->dims, &bad) > s->m->bytes[st->buffers[k]] || bad)
-			return TWRT_FAIL(s->e, TW_ERR_MODEL, "host operator %s: operand %d does not fit its buffer", st->host, k);
+			return TWRT_FAIL(s->e, TW_ERR_MODEL, "host operator %s: operand %d does not fit its buffer",
+					 st->host, k);
 	}
 	return TW_ERR_OK;
 }
@@ -199,8 +204,9 @@ static enum tw_code steps(struct planner *s)
 		if (st->kind == TWRT_HOST)
 			TWRT_TRY(host_step(s, i, sp));
 		if (st->kind == TWRT_COPY && s->m->bytes[st->buffers[0]] != s->m->bytes[st->buffers[1]])
-			return TWRT_FAIL(s->e, TW_ERR_MODEL, "step %d copies %lld bytes into %lld", i, (long long)s->m->bytes[st->buffers[0]],
-				(long long)s->m->bytes[st->buffers[1]]);
+			return TWRT_FAIL(s->e, TW_ERR_MODEL, "step %d copies %lld bytes into %lld", i,
+					 (long long)s->m->bytes[st->buffers[0]],
+					 (long long)s->m->bytes[st->buffers[1]]);
 	}
 	return TW_ERR_OK;
 }
@@ -233,7 +239,8 @@ static bool room_for_steps(struct planner *s)
 	return true;
 }
 
-enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m, struct tw_error *e)
+enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m,
+				 struct tw_error *e)
 {
 	struct planner s = {.p = p, .symbols = symbols, .to = p->nsteps, .m = m, .e = e};
 	TWRT_TRY(sizes(&s));
@@ -262,7 +269,8 @@ static enum tw_code make(struct planner *s)
 	return TW_ERR_OK;
 }
 
-enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols, bool setup, struct twrt_memplan **out, struct tw_error *e)
+enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols, bool setup, struct twrt_memplan **out,
+			      struct tw_error *e)
 {
 	*out = NULL;
 	struct twrt_pile *pile = twrt_pile_new(), *work = twrt_pile_new();
@@ -281,7 +289,16 @@ enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols,
 			if (p->nsymbols)
 				memcpy(m->key, symbols, (size_t)p->nsymbols * sizeof(*m->key));
 			const int n = p->nbuffers;
-			struct planner s = {p, symbols, setup, setup ? p->nsetup : p->nsteps, m, ints, ints + n, ints + 2 * n, ints + 3 * n, e};
+			struct planner s = {p,
+					    symbols,
+					    setup,
+					    setup ? p->nsetup : p->nsteps,
+					    m,
+					    ints,
+					    ints + n,
+					    ints + 2 * n,
+					    ints + 3 * n,
+					    e};
 			code = make(&s);
 		} else {
 			tw_error_set(e, code, "no memory to plan the memory of a run");

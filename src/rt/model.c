@@ -1,4 +1,5 @@
-/* A loaded image. Input: an image's bytes or path; output: a model that any number of threads may share: nothing in it changes until it is closed. */
+/* A loaded image. Input: an image's bytes or path; output: a model that any number of threads may share: nothing in it
+ * changes until it is closed. */
 #include "rt_int.h"
 
 #include <errno.h>
@@ -39,12 +40,13 @@ static enum tw_code load(struct twrt_model *m, struct tw_error *e)
 	const struct twrt_code *code = choose(&v);
 	if (code == NULL)
 		return TWRT_FAIL(e, TW_ERR_UNSUPPORTED, "the bundle holds code for %s, which this machine does not run",
-			v.ncodes ? twrt_isa_text(v.codes[0].isa) : "no machine at all");
+				 v.ncodes ? twrt_isa_text(v.codes[0].isa) : "no machine at all");
 	m->isa = code->isa;
 	return twrt_code_load(code, m->plan.nkernels, m->plan.kernels, &m->code, e);
 }
 
-enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own, struct twrt_model **out, struct tw_error *e)
+enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own, struct twrt_model **out,
+			     struct tw_error *e)
 {
 	*out = NULL;
 	void *at = (void *)(uintptr_t)image;
@@ -75,7 +77,8 @@ enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own
 enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, struct tw_error *e)
 {
 	*out = NULL;
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block: it is refused just below */
+	const int fd =
+		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block: it is refused just below */
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		const int reason = errno;
@@ -85,7 +88,8 @@ enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, str
 	}
 	if (!S_ISREG(st.st_mode) || st.st_size == 0) {
 		close(fd);
-		return TWRT_FAIL(e, TW_ERR_MODEL, "%s is %s", path, S_ISREG(st.st_mode) ? "empty" : "not a regular file");
+		return TWRT_FAIL(e, TW_ERR_MODEL, "%s is %s", path,
+				 S_ISREG(st.st_mode) ? "empty" : "not a regular file");
 	}
 	void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	const int reason = errno;

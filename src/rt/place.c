@@ -1,5 +1,6 @@
-/* Offsets in the arena. Input: blocks of bytes with the steps they live through; output: for each an offset, 64-byte aligned, so that no two that live at the same
- * time overlap. Biggest first, each into the tightest gap that holds it: within a few percent of the lower bound on networks. */
+/* Offsets in the arena. Input: blocks of bytes with the steps they live through; output: for each an offset, 64-byte
+ * aligned, so that no two that live at the same time overlap. Biggest first, each into the tightest gap that holds it:
+ * within a few percent of the lower bound on networks. */
 #include "rt_int.h"
 
 #include <stdlib.h>
@@ -17,8 +18,10 @@ static int bigger_first(const void *a, const void *b)
 	return x->index - y->index;
 }
 
-/* placed: indices of the placed blocks by rising offset. Returns the tightest gap's offset, or the end of what is in the way. */
-static int64_t find(const struct twrt_interval *at, const struct twrt_interval *x, int64_t bytes, const int *placed, int nplaced)
+/* placed: indices of the placed blocks by rising offset. Returns the tightest gap's offset, or the end of what is in
+   the way. */
+static int64_t find(const struct twrt_interval *at, const struct twrt_interval *x, int64_t bytes, const int *placed,
+		    int nplaced)
 {
 	int64_t best = -1, best_gap = INT64_MAX, end = 0;
 	for (int k = 0; k < nplaced; k++) {

@@ -1,5 +1,6 @@
-/* Decodes a plan from an image's words. Input: bytes nobody vouches for; output: a plan whose pointers lie in the image or in a pile. Every count is compared with
- * the words left before anything is allocated, so what a broken image can ask for is bounded by its own size. validate.c looks at the meaning afterwards. */
+/* Decodes a plan from an image's words. Input: bytes nobody vouches for; output: a plan whose pointers lie in the
+ * image or in a pile. Every count is compared with the words left before anything is allocated, so what a broken image
+ * can ask for is bounded by its own size. validate.c looks at the meaning afterwards. */
 #include "rt_int.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 struct twrt_pile {
 	struct chunk {
 		struct chunk *next;
-	} *chunks;
+	} * chunks;
 };
 
 struct twrt_pile *twrt_pile_new(void)
@@ -76,7 +77,8 @@ static int count(struct reader *r) /* of things that take at least a word each *
 
 static void *make(struct reader *r, int64_t n, int64_t size)
 {
-	static const int64_t nothing[1]; /* what arrays point to after a failure: never touched, as loops end once bad is set */
+	static const int64_t
+		nothing[1]; /* what arrays point to after a failure: never touched, as loops end once bad is set */
 	void *at = r->bad ? NULL : twrt_pile_alloc(r->pile, n, size);
 	if (at)
 		return at;
@@ -241,7 +243,8 @@ static void plan(struct reader *r, struct twrt_plan *p)
 	p->meta_values = texts(r, p->nmeta);
 }
 
-enum tw_code twrt_plan_read(const struct twrt_image_view *v, struct twrt_pile *pile, struct twrt_plan *p, struct tw_error *e)
+enum tw_code twrt_plan_read(const struct twrt_image_view *v, struct twrt_pile *pile, struct twrt_plan *p,
+			    struct tw_error *e)
 {
 	struct reader r = {.v = v, .pile = pile};
 	*p = (struct twrt_plan){0};

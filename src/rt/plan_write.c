@@ -117,7 +117,8 @@ static void texts(struct writer *w, const char *const *at, int n)
 		text(w, at[i]);
 }
 
-enum tw_code twrt_plan_write(const struct twrt_plan *p, const int64_t *const_at, int64_t **words, int64_t *nwords, struct tw_error *e)
+enum tw_code twrt_plan_write(const struct twrt_plan *p, const int64_t *const_at, int64_t **words, int64_t *nwords,
+			     struct tw_error *e)
 {
 	struct writer w = {0};
 	word(&w, p->nsymbols);

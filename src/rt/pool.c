@@ -1,8 +1,10 @@
 /* The thread pool: shared by all contexts of the process that ask for as many threads.
  *
- * A job is a slot. The caller publishes it, works on it, withdraws it and waits until nobody is inside; workers enter published slots and take runs of items from a
- * counter. So any number of callers may run at once: workers spread over their jobs, and each further caller sends one worker to rest, which keeps running threads
- * at the pool's size. Workers without work spin for about 100 us, then sleep on a futex. Results cannot depend on who does which item: items are independent. */
+ * A job is a slot. The caller publishes it, works on it, withdraws it and waits until nobody is inside; workers enter
+ * published slots and take runs of items from a counter. So any number of callers may run at once: workers spread over
+ * their jobs, and each further caller sends one worker to rest, which keeps running threads at the pool's size.
+ * Workers without work spin for about 100 us, then sleep on a futex. Results cannot depend on who does which item:
+ * items are independent. */
 #include "rt_int.h"
 
 #include <linux/futex.h>
@@ -17,8 +19,8 @@ enum { SLOTS = 64, MOST_THREADS = 1024, SPIN_NS = 100 * 1000 };
 
 struct slot {
 	_Alignas(64) atomic_int taken; /* by a caller */
-	atomic_int open;               /* workers may enter */
-	atomic_uint inside;            /* workers within; the caller waits for 0 */
+	atomic_int open;	       /* workers may enter */
+	atomic_uint inside;	       /* workers within; the caller waits for 0 */
 	void (*fn)(void *arg, int64_t item, int thread);
 	void *arg;
 	int64_t items, chunk;

@@ -15,10 +15,11 @@
 enum {
 	TWRT_ALIGN = 64,
 	TWRT_EXPR_WORDS = 4096, /* longest expression */
-	TWRT_EXPR_DEPTH = 64    /* deepest stack */
+	TWRT_EXPR_DEPTH = 64	/* deepest stack */
 };
 
-/* memory.c: 64-byte aligned, free()-able; NULL when there is none, and for more than the machine or its cgroup has. Never NULL for bytes 0. */
+/* memory.c: 64-byte aligned, free()-able; NULL when there is none, and for more than the machine or its cgroup has.
+   Never NULL for bytes 0. */
 void *twrt_alloc(int64_t bytes);
 int64_t twrt_memory_limit(void);
 
@@ -27,7 +28,8 @@ bool twrt_expr_valid(const struct twrt_expr *x, int nsymbols);
 /* x must be valid. *bad becomes true when a value does not fit in 64 bits. */
 int64_t twrt_expr_eval(const struct twrt_expr *x, const int64_t *symbols, bool *bad);
 
-/* validate.c: everything a plan must hold for a run to be safe, whatever its sizes. TW_ERR_MODEL with the reason otherwise. */
+/* validate.c: everything a plan must hold for a run to be safe, whatever its sizes. TW_ERR_MODEL with the reason
+   otherwise. */
 enum tw_code twrt_plan_validate(const struct twrt_plan *p, bool under_construction, struct tw_error *e);
 int twrt_buffer_root(const struct twrt_plan *p, int buffer);
 
@@ -45,10 +47,12 @@ struct twrt_image_view {
 	struct twrt_code codes[8];
 };
 enum tw_code twrt_image_view(const void *image, int64_t bytes, struct twrt_image_view *v, struct tw_error *e);
-enum tw_code twrt_plan_read(const struct twrt_image_view *v, struct twrt_pile *pile, struct twrt_plan *p, struct tw_error *e);
+enum tw_code twrt_plan_read(const struct twrt_image_view *v, struct twrt_pile *pile, struct twrt_plan *p,
+			    struct tw_error *e);
 
 /* plan_write.c: a plan as words (malloc). const_at[b]: where buffer b's bytes lie in the image. */
-enum tw_code twrt_plan_write(const struct twrt_plan *p, const int64_t *const_at, int64_t **words, int64_t *nwords, struct tw_error *e);
+enum tw_code twrt_plan_write(const struct twrt_plan *p, const int64_t *const_at, int64_t **words, int64_t *nwords,
+			     struct tw_error *e);
 
 /* code.c: a code object made callable. */
 typedef void twrt_kernel(int64_t core, void *const *buf, const int64_t *sym, void *scratch);
@@ -59,7 +63,8 @@ struct twrt_loaded {
 };
 bool twrt_isa_runs_here(int isa);
 const char *twrt_isa_text(int isa);
-enum tw_code twrt_code_load(const struct twrt_code *code, int nkernels, const char *const *names, struct twrt_loaded *out, struct tw_error *e);
+enum tw_code twrt_code_load(const struct twrt_code *code, int nkernels, const char *const *names,
+			    struct twrt_loaded *out, struct tw_error *e);
 void twrt_code_unload(struct twrt_loaded *l);
 
 /* model.c */
@@ -76,24 +81,26 @@ struct twrt_model {
 /* memory_plan.c: sizes and places of everything for one set of symbol values. */
 struct twrt_step_plan {
 	int64_t cores;
-	int64_t *symbols;                /* the kernel's sym[] */
+	int64_t *symbols;		  /* the kernel's sym[] */
 	struct twrt_host_tensor *tensors; /* host: its nbuffers tensors, data filled in at run time */
 };
 struct twrt_memplan {
 	uint64_t used; /* clock of the last use */
 	int64_t *key;  /* symbol values */
 	int64_t arena_bytes, scratch_bytes /* of one thread */;
-	int64_t *bytes;  /* of each buffer */
-	int64_t *room;   /* what was planned for it: bytes with data-dependent symbols at their bounds */
-	int64_t *offset; /* temporary: in the arena; alias: in its root; else 0 */
-	int64_t *output_dims; /* TWRT_MAX_RANK for each output */
+	int64_t *bytes;		      /* of each buffer */
+	int64_t *room;		      /* what was planned for it: bytes with data-dependent symbols at their bounds */
+	int64_t *offset;	      /* temporary: in the arena; alias: in its root; else 0 */
+	int64_t *output_dims;	      /* TWRT_MAX_RANK for each output */
 	struct twrt_step_plan *steps; /* of the plan's, from step 0 */
 	struct twrt_pile *pile;
 };
 /* setup: for the set-up steps alone; other buffers' sizes are not looked at. */
-enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols, bool setup, struct twrt_memplan **out, struct tw_error *e);
+enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols, bool setup, struct twrt_memplan **out,
+			      struct tw_error *e);
 /* Takes all numbers anew for other values of data-dependent symbols; the places stay. Allocates nothing. */
-enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m, struct tw_error *e);
+enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m,
+				 struct tw_error *e);
 /* place.c: intervals to offsets. */
 struct twrt_interval {
 	int first, last; /* steps, both included */
@@ -108,7 +115,8 @@ struct twrt_scratch {
 	char *at;
 	int64_t stride;
 };
-enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels, void *const *buf,
-	const int64_t *bytes, struct twrt_pool *pool, const struct twrt_scratch *scratch, struct tw_error *e);
+enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels,
+			   void *const *buf, const int64_t *bytes, struct twrt_pool *pool,
+			   const struct twrt_scratch *scratch, struct tw_error *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* Runs one step: a kernel's work items over the pool, a host operator, or a copy. Input: addresses of the step's buffers; output: the last nout of them written. */
+/* Runs one step: a kernel's work items over the pool, a host operator, or a copy. Input: addresses of the step's
+ * buffers; output: the last nout of them written. */
 #include "rt_int.h"
 
 struct kernel_job {
@@ -30,8 +31,9 @@ static void copy_item(void *arg, int64_t item, int thread)
 	memmove(j->to + at, j->from + at, (size_t)(left < COPY_BLOCK ? left : COPY_BLOCK));
 }
 
-enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels, void *const *buf,
-	const int64_t *bytes, struct twrt_pool *pool, const struct twrt_scratch *scratch, struct tw_error *e)
+enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels,
+			   void *const *buf, const int64_t *bytes, struct twrt_pool *pool,
+			   const struct twrt_scratch *scratch, struct tw_error *e)
 {
 	if (s->kind == TWRT_KERNEL) {
 		struct kernel_job job = {kernels[s->kernel], buf, sp->symbols, scratch};

@@ -1,5 +1,6 @@
-/* Checks a plan: whatever the sizes of a run, nothing in it can lead outside what it owns. (Kernels are trusted; the image's checksum stands for them.)
- * Input: a decoded or hand-built plan; output: TW_ERR_OK, or TW_ERR_MODEL with what is wrong. */
+/* Checks a plan: whatever the sizes of a run, nothing in it can lead outside what it owns. (Kernels are trusted; the
+ * image's checksum stands for them.) Input: a decoded or hand-built plan; output: TW_ERR_OK, or TW_ERR_MODEL with what
+ * is wrong. */
 #include "rt_int.h"
 
 #include <stdlib.h>
@@ -22,21 +23,25 @@ static enum tw_code check_buffers(const struct twrt_plan *p, bool under_construc
 	for (int i = 0; i < p->nbuffers; i++) {
 		const struct twrt_buffer *b = &p->buffers[i];
 		NEED(b->kind >= TWRT_INPUT && b->kind <= TWRT_ALIAS, "buffer %d: unknown kind %d", i, (int)b->kind);
-		NEED(under_construction || b->kind != TWRT_FOLDED, "buffer %d is written by a set-up step that never ran", i);
+		NEED(under_construction || b->kind != TWRT_FOLDED,
+		     "buffer %d is written by a set-up step that never ran", i);
 		NEED(twrt_expr_valid(&b->bytes, p->nsymbols), "buffer %d: bad size expression", i);
 		if (b->kind == TWRT_CONST)
-			NEED(b->const_bytes >= 0 && (b->data || b->const_bytes == 0), "buffer %d: constant without data", i);
+			NEED(b->const_bytes >= 0 && (b->data || b->const_bytes == 0),
+			     "buffer %d: constant without data", i);
 		if (b->kind != TWRT_ALIAS)
 			continue;
 		NEED(twrt_expr_valid(&b->offset, p->nsymbols), "buffer %d: bad offset expression", i);
 		int hops = 0;
 		for (int k = i; p->buffers[k].kind == TWRT_ALIAS; k = p->buffers[k].of)
-			NEED(p->buffers[k].of >= 0 && p->buffers[k].of < p->nbuffers && ++hops <= 64, "buffer %d: alias of nothing", i);
+			NEED(p->buffers[k].of >= 0 && p->buffers[k].of < p->nbuffers && ++hops <= 64,
+			     "buffer %d: alias of nothing", i);
 	}
 	return TW_ERR_OK;
 }
 
-static enum tw_code check_io(const struct twrt_plan *p, const struct twrt_io *io, const char *what, int i, struct tw_error *e)
+static enum tw_code check_io(const struct twrt_plan *p, const struct twrt_io *io, const char *what, int i,
+			     struct tw_error *e)
 {
 	NEED(twrt_type_bytes(io->type) > 0, "%s %d: element type %d is not supported", what, i, (int)io->type);
 	NEED(io->rank >= 0 && io->rank <= TWRT_MAX_RANK, "%s %d: rank %d", what, i, io->rank);
@@ -59,7 +64,8 @@ static enum tw_code check_ios(const struct twrt_plan *p, struct tw_error *e)
 	}
 	for (int i = 0; i < p->noutputs; i++) {
 		TWRT_TRY(check_io(p, &p->outputs[i], "output", i, e));
-		NEED(p->outputs[i].name && p->outputs[i].buffer >= 0 && p->outputs[i].buffer < p->nbuffers, "output %d: no name or no buffer", i);
+		NEED(p->outputs[i].name && p->outputs[i].buffer >= 0 && p->outputs[i].buffer < p->nbuffers,
+		     "output %d: no name or no buffer", i);
 	}
 	/* Each input and output buffer must belong to somebody, or it would have no address. */
 	for (int b = 0; b < p->nbuffers; b++) {
@@ -93,11 +99,12 @@ static enum tw_code check_symbols(const struct twrt_plan *p, struct tw_error *e)
 		if (s->input == -1)
 			NEED(bound_valid(p, i), "symbol %s has no proper bound", p->symbols[i]);
 		else
-			NEED(s->input >= 0 && s->input < p->ninputs && s->dim >= 0 && s->dim < p->inputs[s->input].rank, "symbol %s comes from nowhere",
-				p->symbols[i]);
+			NEED(s->input >= 0 && s->input < p->ninputs && s->dim >= 0 && s->dim < p->inputs[s->input].rank,
+			     "symbol %s comes from nowhere", p->symbols[i]);
 	}
 	for (int i = 0; i < p->nchecks; i++)
-		NEED(p->checks[i].text && twrt_expr_valid(&p->checks[i].cond, p->nsymbols), "check %d: bad expression", i);
+		NEED(p->checks[i].text && twrt_expr_valid(&p->checks[i].cond, p->nsymbols), "check %d: bad expression",
+		     i);
 	for (int i = 0; i < p->nmeta; i++)
 		NEED(p->meta_keys[i] && p->meta_values[i], "fact %d is empty", i);
 	for (int i = 0; i < p->nkernels; i++)
@@ -109,8 +116,10 @@ static enum tw_code check_step(const struct twrt_plan *p, int i, bool *written, 
 {
 	const struct twrt_step *s = &p->steps[i];
 	NEED(s->kind >= TWRT_KERNEL && s->kind <= TWRT_COPY, "step %d: unknown kind %d", i, (int)s->kind);
-	NEED(s->nbuffers >= 0 && s->nout >= 0 && s->nout <= s->nbuffers, "step %d: %d of %d buffers written", i, s->nout, s->nbuffers);
-	NEED(twrt_expr_valid(&s->cores, p->nsymbols) && twrt_expr_valid(&s->scratch, p->nsymbols), "step %d: bad expression", i);
+	NEED(s->nbuffers >= 0 && s->nout >= 0 && s->nout <= s->nbuffers, "step %d: %d of %d buffers written", i,
+	     s->nout, s->nbuffers);
+	NEED(twrt_expr_valid(&s->cores, p->nsymbols) && twrt_expr_valid(&s->scratch, p->nsymbols),
+	     "step %d: bad expression", i);
 	for (int k = 0; k < s->nsymbols; k++)
 		NEED(twrt_expr_valid(&s->symbols[k], p->nsymbols), "step %d: bad expression", i);
 	const int nin = s->nbuffers - s->nout;
@@ -122,23 +131,28 @@ static enum tw_code check_step(const struct twrt_plan *p, int i, bool *written, 
 		const int root = twrt_buffer_root(p, b);
 		const enum twrt_buffer_kind kind = p->buffers[root].kind;
 		if (k < nin)
-			NEED(written[root] || kind == TWRT_INPUT || kind == TWRT_CONST, "step %d reads buffer %d before anything is written there", i, b);
+			NEED(written[root] || kind == TWRT_INPUT || kind == TWRT_CONST,
+			     "step %d reads buffer %d before anything is written there", i, b);
 		else
-			NEED(kind == TWRT_TEMP || kind == TWRT_OUTPUT || (kind == TWRT_FOLDED && i < p->nsetup), "step %d writes buffer %d, which is read-only",
-				i, b);
-		NEED(i >= p->nsetup || kind == TWRT_CONST || kind == TWRT_FOLDED || kind == TWRT_TEMP, "set-up step %d needs an input or output", i);
+			NEED(kind == TWRT_TEMP || kind == TWRT_OUTPUT || (kind == TWRT_FOLDED && i < p->nsetup),
+			     "step %d writes buffer %d, which is read-only", i, b);
+		NEED(i >= p->nsetup || kind == TWRT_CONST || kind == TWRT_FOLDED || kind == TWRT_TEMP,
+		     "set-up step %d needs an input or output", i);
 	}
 	for (int k = nin; k < s->nbuffers; k++)
 		if (s->buffers[k] >= 0)
 			written[twrt_buffer_root(p, s->buffers[k])] = true;
 	for (int k = 0; s->inplace && k < s->nout; k++)
-		NEED(s->inplace[k] >= -1 && s->inplace[k] < nin, "step %d: takes over input %d of %d", i, s->inplace[k], nin);
+		NEED(s->inplace[k] >= -1 && s->inplace[k] < nin, "step %d: takes over input %d of %d", i, s->inplace[k],
+		     nin);
 	if (s->kind == TWRT_KERNEL)
 		NEED(s->kernel >= 0 && s->kernel < p->nkernels, "step %d: no kernel %d", i, s->kernel);
 	if (s->kind == TWRT_COPY)
-		NEED(s->nbuffers == 2 && s->nout == 1 && s->buffers[0] >= 0 && s->buffers[1] >= 0, "step %d: a copy has one source and one target", i);
+		NEED(s->nbuffers == 2 && s->nout == 1 && s->buffers[0] >= 0 && s->buffers[1] >= 0,
+		     "step %d: a copy has one source and one target", i);
 	if (s->kind == TWRT_HOST) {
-		NEED(s->host && s->host_io && s->host_attrs_bytes >= 0, "step %d: host operator without name or types", i);
+		NEED(s->host && s->host_io && s->host_attrs_bytes >= 0, "step %d: host operator without name or types",
+		     i);
 		if (twrt_host_find(s->host) == NULL)
 			return TWRT_FAIL(e, TW_ERR_UNSUPPORTED, "this version has no host operator \"%s\"", s->host);
 		for (int k = 0; k < s->nbuffers; k++)
@@ -150,7 +164,8 @@ static enum tw_code check_step(const struct twrt_plan *p, int i, bool *written, 
 
 enum tw_code twrt_plan_validate(const struct twrt_plan *p, bool under_construction, struct tw_error *e)
 {
-	NEED(p->nsetup >= 0 && p->nsetup <= p->nsteps && (under_construction || p->nsetup == 0), "%d set-up steps", p->nsetup);
+	NEED(p->nsetup >= 0 && p->nsetup <= p->nsteps && (under_construction || p->nsetup == 0), "%d set-up steps",
+	     p->nsetup);
 	TWRT_TRY(check_symbols(p, e));
 	TWRT_TRY(check_buffers(p, under_construction, e));
 	TWRT_TRY(check_ios(p, e));

@@ -20,7 +20,8 @@ static const char source[] =
 	"  for (i64 i = from; i < to; i++) P(1)[i] = s[i - from]; }\n"
 	"K(k_bias) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) P(2)[i] = P(0)[i] + P(1)[i % sym[1]]; }\n"
 	"K(k_mix) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) P(2)[i] = 0.5f * P(0)[i] - P(1)[i] + 1.0f; }\n"
-	"K(k_split) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) { const float a = P(0)[i]; P(1)[i] = a + 1; P(2)[i] = a + 2; } }\n";
+	"K(k_split) { ITEM; (void)scratch; for (i64 i = from; i < to; i++) { const float a = P(0)[i]; P(1)[i] = a + 1; "
+	"P(2)[i] = a + 2; } }\n";
 
 static void fail(const char *what)
 {
@@ -85,10 +86,16 @@ struct twrt_expr rt_op(enum twrt_opcode op, struct twrt_expr a, struct twrt_expr
 	return join(a, b, 1, (int64_t[]){op});
 }
 
-struct twrt_step rt_step(int kernel, struct twrt_expr elements, int nbuffers, const int *buffers, int nout, const int *inplace)
+struct twrt_step rt_step(int kernel, struct twrt_expr elements, int nbuffers, const int *buffers, int nout,
+			 const int *inplace)
 {
-	struct twrt_step s = {.kind = TWRT_KERNEL, .kernel = kernel, .nbuffers = nbuffers, .nout = nout, .nsymbols = 2, .label = "node",
-		.program = rt_kernel_names[kernel]};
+	struct twrt_step s = {.kind = TWRT_KERNEL,
+			      .kernel = kernel,
+			      .nbuffers = nbuffers,
+			      .nout = nout,
+			      .nsymbols = 2,
+			      .label = "node",
+			      .program = rt_kernel_names[kernel]};
 	s.cores = rt_op(TWRT_CEILDIV, elements, rt_num(64));
 	s.scratch = kernel == K_TWICE ? rt_num(256) : rt_num(0);
 	int *b = malloc((size_t)nbuffers * sizeof(*b)), *in = malloc(sizeof(*in) * (size_t)nout);
@@ -128,10 +135,26 @@ void rt_example(struct twrt_plan *p, const float *w, int64_t m)
 	steps[1] = rt_step(K_TWICE, count, 2, (int[]){2, 3}, 1, (int[]){0});
 	steps[2] = rt_step(K_BIAS, count, 3, (int[]){4, 5, 6}, 1, (int[]){0});
 	static struct twrt_check checks[1];
-	checks[0] = (struct twrt_check){rt_op(TWRT_EQ, rt_sym(1), rt_num(m)), "input a: dimension 1 does not fit the bias"};
-	*p = (struct twrt_plan){.nsymbols = 2, .symbols = symbols, .sources = sources, .ninputs = 2, .noutputs = 2, .inputs = inputs,
-		.outputs = outputs, .nbuffers = 8, .buffers = buffers, .nsteps = 3, .steps = steps, .nchecks = 1, .checks = checks,
-		.nkernels = K_COUNT, .kernels = rt_kernel_names, .nmeta = 1, .meta_keys = keys, .meta_values = values};
+	checks[0] =
+		(struct twrt_check){rt_op(TWRT_EQ, rt_sym(1), rt_num(m)), "input a: dimension 1 does not fit the bias"};
+	*p = (struct twrt_plan){.nsymbols = 2,
+				.symbols = symbols,
+				.sources = sources,
+				.ninputs = 2,
+				.noutputs = 2,
+				.inputs = inputs,
+				.outputs = outputs,
+				.nbuffers = 8,
+				.buffers = buffers,
+				.nsteps = 3,
+				.steps = steps,
+				.nchecks = 1,
+				.checks = checks,
+				.nkernels = K_COUNT,
+				.kernels = rt_kernel_names,
+				.nmeta = 1,
+				.meta_keys = keys,
+				.meta_values = values};
 }
 
 struct twrt_model *rt_open(const struct twrt_plan *p)
@@ -141,7 +164,8 @@ struct twrt_model *rt_open(const struct twrt_plan *p)
 	int64_t bytes;
 	struct twrt_model *m = NULL;
 	const struct twrt_code code = rt_kernels();
-	if (twrt_image_write(p, 1, &code, &image, &bytes, &e) != TW_ERR_OK || twrt_model_open(image, bytes, TWRT_FREE, &m, &e) != TW_ERR_OK)
+	if (twrt_image_write(p, 1, &code, &image, &bytes, &e) != TW_ERR_OK ||
+	    twrt_model_open(image, bytes, TWRT_FREE, &m, &e) != TW_ERR_OK)
 		fprintf(stderr, "%s\n", e.text);
 	return m;
 }

@@ -23,8 +23,8 @@ static char seen_folder[100];
 static bool fail_compile;
 
 /* The compiler: "model" gives rt_build.h's example; anything else is malformed. */
-enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, void **image, int64_t *image_bytes,
-	struct tw_error *e)
+enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			void **image, int64_t *image_bytes, struct tw_error *e)
 {
 	compiled++;
 	snprintf(seen_folder, sizeof(seen_folder), "%s", folder ? folder : "none");
@@ -44,7 +44,9 @@ enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, co
 	}
 	struct twrt_plan p;
 	rt_example(&p, bias, M);
-	const char *const keys[] = {"nodes", "meta:author", "fixed"}, *const values[] = {"4", "somebody", o->nfixed ? o->fixed_names[0] : "none"};
+	const char *const keys[] = {"nodes", "meta:author", "fixed"}, *const values[] = {"4", "somebody",
+											 o->nfixed ? o->fixed_names[0]
+												   : "none"};
 	p.nmeta = 3;
 	p.meta_keys = keys;
 	p.meta_values = values;
@@ -52,7 +54,8 @@ enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, co
 	return twrt_image_write(&p, 1, &code, image, image_bytes, e);
 }
 
-enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, char key[33], struct tw_error *e)
+enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			    char key[33], struct tw_error *e)
 {
 	(void)folder, (void)e;
 	char text[200];
@@ -413,7 +416,12 @@ static void cancelled_from_elsewhere(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(model_facts), cmocka_unit_test(cached), cmocka_unit_test(no_cache_folder),
-		cmocka_unit_test(bundles), cmocka_unit_test(errors), cmocka_unit_test(error_per_thread), cmocka_unit_test(cancelled_from_elsewhere)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(model_facts),
+					   cmocka_unit_test(cached),
+					   cmocka_unit_test(no_cache_folder),
+					   cmocka_unit_test(bundles),
+					   cmocka_unit_test(errors),
+					   cmocka_unit_test(error_per_thread),
+					   cmocka_unit_test(cancelled_from_elsewhere)};
 	return cmocka_run_group_tests(tests, start, end);
 }

@@ -38,8 +38,8 @@ static int64_t eval(const int64_t *code, int n, bool *bad)
 	return twrt_expr_eval(&x, symbols, bad);
 }
 #define EVAL(bad, ...) eval((const int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), bad)
-#define P TWRT_PUSH
-#define S TWRT_SYM
+#define P	       TWRT_PUSH
+#define S	       TWRT_SYM
 
 static void expressions(void **state)
 {
@@ -82,14 +82,22 @@ static void expressions(void **state)
 		deep[2 * i + 1] = i;
 		deep[400 + i] = TWRT_ADD;
 	}
-	const struct twrt_expr wrong[] = {{1, (const int64_t[]){TWRT_ADD}}, {2, (const int64_t[]){S, 2}}, {2, (const int64_t[]){S, -1}},
-		{1, (const int64_t[]){P}}, {4, (const int64_t[]){P, 1, P, 2}}, {3, (const int64_t[]){P, 1, 99}}, {-1, deep}, {599, deep}, {5000, deep},
-		{3, (const int64_t[]){P, 1, -1}}};
+	const struct twrt_expr wrong[] = {{1, (const int64_t[]){TWRT_ADD}},
+					  {2, (const int64_t[]){S, 2}},
+					  {2, (const int64_t[]){S, -1}},
+					  {1, (const int64_t[]){P}},
+					  {4, (const int64_t[]){P, 1, P, 2}},
+					  {3, (const int64_t[]){P, 1, 99}},
+					  {-1, deep},
+					  {599, deep},
+					  {5000, deep},
+					  {3, (const int64_t[]){P, 1, -1}}};
 	for (int i = 0; i < TW_COUNT(wrong); i++)
 		assert_false(twrt_expr_valid(&wrong[i], 2));
 	char text[64];
 	const char *const names[] = {"h", "w"};
-	twrt_expr_text(&(struct twrt_expr){8, (const int64_t[]){P, 2, S, 0, TWRT_MUL, S, 1, TWRT_ADD}}, names, text, sizeof(text));
+	twrt_expr_text(&(struct twrt_expr){8, (const int64_t[]){P, 2, S, 0, TWRT_MUL, S, 1, TWRT_ADD}}, names, text,
+		       sizeof(text));
 	assert_string_equal(text, "(2 * h) + w");
 	twrt_expr_text(&(struct twrt_expr){8, (const int64_t[]){P, 2, S, 0, TWRT_MUL, S, 1, TWRT_ADD}}, names, text, 6);
 	assert_string_equal(text, "(2 * ");
@@ -97,7 +105,8 @@ static void expressions(void **state)
 
 static void check_example(struct twrt_context *c, int64_t n, int64_t m, const float *w, uint32_t seed, bool own)
 {
-	float *a = malloc(4 * (size_t)(n * m) + 4), *b = malloc(4 * (size_t)(n * m) + 4), *y = malloc(4 * (size_t)(n * m) + 4), *z = malloc(4 * (size_t)(n * m) + 4);
+	float *a = malloc(4 * (size_t)(n * m) + 4), *b = malloc(4 * (size_t)(n * m) + 4),
+	      *y = malloc(4 * (size_t)(n * m) + 4), *z = malloc(4 * (size_t)(n * m) + 4);
 	fill(a, n * m, seed);
 	fill(b, n * m, seed + 1);
 	struct tw_error e;
@@ -222,7 +231,8 @@ static void refusals(void **state)
 	struct twrt_context *c;
 	good(twrt_context_new(m, 1, &c, &error));
 	static float data[8 * M], out[8 * M];
-	const int64_t dims[] = {8, M}, other[] = {7, M}, narrow[] = {8, M - 1}, negative[] = {-1, M}, huge[] = {INT64_MAX / 2, M};
+	const int64_t dims[] = {8, M}, other[] = {7, M}, narrow[] = {8, M - 1}, negative[] = {-1, M},
+		      huge[] = {INT64_MAX / 2, M};
 	WRONG(twrt_run(c, NULL, NULL, &error), TW_ERR_INPUT, "\"a\" was not given");
 	WRONG(twrt_set_input(c, 2, TWRT_F32, 2, dims, data, &error), TW_ERR_USAGE, "no input 2");
 	WRONG(twrt_set_input(c, 0, TWRT_I32, 2, dims, data, &error), TW_ERR_INPUT, "type i32; the model wants f32");
@@ -233,7 +243,8 @@ static void refusals(void **state)
 	WRONG(twrt_set_input(c, 0, TWRT_F32, 2, dims, (char *)data + 1, &error), TW_ERR_USAGE, "multiple");
 	good(twrt_set_input(c, 0, TWRT_F32, 2, dims, data, &error));
 	good(twrt_set_input(c, 1, TWRT_F32, 2, other, data, &error));
-	WRONG(twrt_run(c, NULL, NULL, &error), TW_ERR_INPUT, "input \"b\": dimension 0 is 7; the model wants n, which the other sizes make 8");
+	WRONG(twrt_run(c, NULL, NULL, &error), TW_ERR_INPUT,
+	      "input \"b\": dimension 0 is 7; the model wants n, which the other sizes make 8");
 	enum twrt_type type;
 	int rank;
 	int64_t shape[TWRT_MAX_RANK];
@@ -297,11 +308,14 @@ static void set_up(void **state)
 	struct twrt_plan p;
 	rt_example(&p, bias, M);
 	const struct twrt_expr bytes = rt_num(4 * M), count = rt_num(M);
-	struct twrt_buffer buffers[] = {
-		{.kind = TWRT_CONST, .data = bias, .const_bytes = 4 * M}, {.kind = TWRT_TEMP, .bytes = bytes}, {.kind = TWRT_FOLDED, .bytes = bytes},
-		{.kind = TWRT_INPUT, .bytes = bytes}, {.kind = TWRT_OUTPUT, .bytes = bytes}};
-	struct twrt_step steps[] = {rt_step(K_TWICE, count, 2, (int[]){0, 1}, 1, NULL), rt_step(K_ADD, count, 3, (int[]){1, 0, 2}, 1, NULL),
-		rt_step(K_ADD, count, 3, (int[]){3, 2, 4}, 1, NULL)};
+	struct twrt_buffer buffers[] = {{.kind = TWRT_CONST, .data = bias, .const_bytes = 4 * M},
+					{.kind = TWRT_TEMP, .bytes = bytes},
+					{.kind = TWRT_FOLDED, .bytes = bytes},
+					{.kind = TWRT_INPUT, .bytes = bytes},
+					{.kind = TWRT_OUTPUT, .bytes = bytes}};
+	struct twrt_step steps[] = {rt_step(K_TWICE, count, 2, (int[]){0, 1}, 1, NULL),
+				    rt_step(K_ADD, count, 3, (int[]){1, 0, 2}, 1, NULL),
+				    rt_step(K_ADD, count, 3, (int[]){3, 2, 4}, 1, NULL)};
 	struct twrt_io in = {"a", TWRT_F32, 2, {rt_sym(0), rt_sym(1)}, 3}, out = {"y", TWRT_F32, 1, {count}, 4};
 	p.ninputs = p.noutputs = 1;
 	p.inputs = &in;
@@ -344,8 +358,11 @@ static void set_up(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(expressions), cmocka_unit_test(runs), cmocka_unit_test(seen_sizes_allocate_nothing), cmocka_unit_test(refusals),
-		cmocka_unit_test(several_threads), cmocka_unit_test(set_up)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(expressions),
+					   cmocka_unit_test(runs),
+					   cmocka_unit_test(seen_sizes_allocate_nothing),
+					   cmocka_unit_test(refusals),
+					   cmocka_unit_test(several_threads),
+					   cmocka_unit_test(set_up)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

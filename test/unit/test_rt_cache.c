@@ -1,4 +1,5 @@
-/* The cache of bundles: bounded, whole entries only, refused when foreign, usable after a kill at any moment, shared by processes. */
+/* The cache of bundles: bounded, whole entries only, refused when foreign, usable after a kill at any moment, shared
+ * by processes. */
 /* rooms: base rt rt/host */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,7 +91,8 @@ static int count_files(const char *prefix)
 	DIR *d = opendir(folder);
 	int n = 0;
 	for (struct dirent *x; (x = readdir(d)) != NULL;)
-		n += strncmp(x->d_name, prefix, strlen(prefix)) == 0 && strcmp(x->d_name, ".") != 0 && strcmp(x->d_name, "..") != 0;
+		n += strncmp(x->d_name, prefix, strlen(prefix)) == 0 && strcmp(x->d_name, ".") != 0 &&
+		     strcmp(x->d_name, "..") != 0;
 	closedir(d);
 	return n;
 }
@@ -106,7 +108,8 @@ static void put_and_get(void **state)
 	assert_false(have(2));
 	assert_int_equal(twrt_cache_bytes(&n), bytes);
 	assert_int_equal(n, 1);
-	static const char *const wrong[] = {"", "../../../../../../../etc/passwd", "0000000000000000000000000000000g", "00", "/0000000000000000000000000000000"};
+	static const char *const wrong[] = {"", "../../../../../../../etc/passwd", "0000000000000000000000000000000g",
+					    "00", "/0000000000000000000000000000000"};
 	struct twrt_model *m;
 	for (int i = 0; i < TW_COUNT(wrong); i++) {
 		assert_false(twrt_cache_get(wrong[i], &m));
@@ -329,8 +332,10 @@ static void places(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test_setup(put_and_get, empty), cmocka_unit_test_setup(damaged_entries, empty),
-		cmocka_unit_test_setup(foreign, empty), cmocka_unit_test_setup(bounded, empty), cmocka_unit_test_setup(full_disk, empty),
-		cmocka_unit_test_setup(killed_at_any_moment, empty), cmocka_unit_test_setup(several_processes, empty), cmocka_unit_test_setup(places, empty)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(put_and_get, empty),	  cmocka_unit_test_setup(damaged_entries, empty),
+		cmocka_unit_test_setup(foreign, empty),		  cmocka_unit_test_setup(bounded, empty),
+		cmocka_unit_test_setup(full_disk, empty),	  cmocka_unit_test_setup(killed_at_any_moment, empty),
+		cmocka_unit_test_setup(several_processes, empty), cmocka_unit_test_setup(places, empty)};
 	return cmocka_run_group_tests(tests, start, end);
 }

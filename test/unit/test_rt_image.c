@@ -1,4 +1,5 @@
-/* Bundle images from hostile hands: cut short, with flipped bits, with lies in the plan under a right checksum. Whatever comes, an error or a model, never a crash. */
+/* Bundle images from hostile hands: cut short, with flipped bits, with lies in the plan under a right checksum.
+ * Whatever comes, an error or a model, never a crash. */
 /* rooms: base rt rt/host */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,7 +171,20 @@ static void lies(void **state)
 	struct twrt_image_view v;
 	assert_int_equal(twrt_image_view(image, bytes, &v, &error), TW_ERR_OK);
 	const int64_t plan = (const char *)v.plan - image, end = plan + 8 * v.plan_words;
-	static const int64_t values[] = {0, 1, -1, 2, 7, 63, 64, 255, 1 << 20, INT32_MAX, INT64_MAX, INT64_MIN, (int64_t)1 << 32, (int64_t)1 << 40};
+	static const int64_t values[] = {0,
+					 1,
+					 -1,
+					 2,
+					 7,
+					 63,
+					 64,
+					 255,
+					 1 << 20,
+					 INT32_MAX,
+					 INT64_MAX,
+					 INT64_MIN,
+					 (int64_t)1 << 32,
+					 (int64_t)1 << 40};
 	uint64_t seed = 1;
 	int opened = 0;
 	for (int round = 0; round < 12000; round++) {
@@ -181,9 +195,11 @@ static void lies(void **state)
 		int64_t old[2];
 		const int n = 1 + (int)(next(&seed) % 2);
 		for (int i = 0; i < n; i++) {
-			at[i] = next(&seed) % 50 == 0 ? 32 + 8 * (int64_t)(next(&seed) % 4) : plan + 8 * (int64_t)(next(&seed) % (uint64_t)v.plan_words);
+			at[i] = next(&seed) % 50 == 0 ? 32 + 8 * (int64_t)(next(&seed) % 4)
+						      : plan + 8 * (int64_t)(next(&seed) % (uint64_t)v.plan_words);
 			memcpy(&old[i], image + at[i], 8);
-			int64_t x = next(&seed) % 2 ? values[next(&seed) % TW_COUNT(values)] : old[i] + (int64_t)(next(&seed) % 5) - 2;
+			int64_t x = next(&seed) % 2 ? values[next(&seed) % TW_COUNT(values)]
+						    : old[i] + (int64_t)(next(&seed) % 5) - 2;
 			if (next(&seed) % 4 == 0)
 				x = (int64_t)((uint64_t)old[i] ^ (uint64_t)1 << next(&seed) % 64);
 			memcpy(image + at[i], &x, 8);
@@ -238,7 +254,8 @@ static void bad_plans(void **state)
 	BAD(s[0].buffers = ((int[]){0, 1, 5}), "read-only");
 	BAD(s[1].inplace = ((int[]){1}), "takes over");
 	BAD(s[2].kind = TWRT_HOST, "without name");
-	BAD((s[2].kind = TWRT_HOST, s[2].host = "NoSuch", s[2].host_io = (struct twrt_io[3]){{0}}), "no host operator \"NoSuch\"");
+	BAD((s[2].kind = TWRT_HOST, s[2].host = "NoSuch", s[2].host_io = (struct twrt_io[3]){{0}}),
+	    "no host operator \"NoSuch\"");
 	BAD(p.nsteps = 2, "output y is never written");
 	BAD(p.nsetup = 1, "set-up");
 	BAD(p.sources = ((struct twrt_source[]){{0, 0}, {0, 2}}), "comes from nowhere");
@@ -247,7 +264,8 @@ static void bad_plans(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(files), cmocka_unit_test(damaged), cmocka_unit_test(lies),
-		cmocka_unit_test(bad_plans)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(files),
+					   cmocka_unit_test(damaged), cmocka_unit_test(lies),
+					   cmocka_unit_test(bad_plans)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

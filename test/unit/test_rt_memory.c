@@ -1,4 +1,5 @@
-/* The memory planner against brute force: intervals never overlap, and random plans with in-place steps and aliases compute what they say. */
+/* The memory planner against brute force: intervals never overlap, and random plans with in-place steps and aliases
+ * compute what they say. */
 /* rooms: base rt rt/host */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +41,8 @@ static void intervals(void **state)
 			assert_in_range(at[i].offset + at[i].bytes, 0, arena);
 			for (int k = 0; k < i; k++) {
 				const bool time = at[i].first <= at[k].last && at[k].first <= at[i].last;
-				const bool space = at[i].offset < at[k].offset + at[k].bytes && at[k].offset < at[i].offset + at[i].bytes;
+				const bool space = at[i].offset < at[k].offset + at[k].bytes &&
+						   at[k].offset < at[i].offset + at[i].bytes;
 				if (time && space && at[i].bytes && at[k].bytes)
 					fail_msg("blocks %d and %d overlap", i, k);
 			}
@@ -91,17 +93,21 @@ static void random_plan(uint64_t seed)
 	for (int s = 0; s < STEPS; s++) {
 		const int kernels[] = {K_ADD, K_TWICE, K_MIX}, kernel = kernels[next(&seed) % 3];
 		const int recent = nbuffers > 6 && next(&seed) % 2 ? nbuffers - 4 : 0;
-		const int a = recent + (int)(next(&seed) % (uint64_t)(nbuffers - recent)), b = (int)(next(&seed) % (uint64_t)nbuffers), out = nbuffers++;
+		const int a = recent + (int)(next(&seed) % (uint64_t)(nbuffers - recent)),
+			  b = (int)(next(&seed) % (uint64_t)nbuffers), out = nbuffers++;
 		const bool unary = kernel == K_TWICE, last = s + 1 == STEPS;
-		buffers[out] = (struct twrt_buffer){.kind = last || next(&seed) % 8 == 0 ? TWRT_OUTPUT : TWRT_TEMP, .bytes = bytes};
+		buffers[out] = (struct twrt_buffer){.kind = last || next(&seed) % 8 == 0 ? TWRT_OUTPUT : TWRT_TEMP,
+						    .bytes = bytes};
 		const int in_place = (int)(next(&seed) % (unary ? 2 : 3)) - 1;
-		steps[s] = rt_step(kernel, count, unary ? 2 : 3, unary ? (int[]){a, out} : (int[]){a, b, out}, 1, &in_place);
+		steps[s] = rt_step(kernel, count, unary ? 2 : 3, unary ? (int[]){a, out} : (int[]){a, b, out}, 1,
+				   &in_place);
 		expected(kernel, value[a], value[b], value[out]);
 		bool output = buffers[out].kind == TWRT_OUTPUT;
 		int named = out;
 		if (!last && next(&seed) % 3 == 0) { /* a view, through which later steps read */
 			named = nbuffers++;
-			buffers[named] = (struct twrt_buffer){.kind = TWRT_ALIAS, .bytes = bytes, .of = out, .offset = rt_num(0)};
+			buffers[named] = (struct twrt_buffer){
+				.kind = TWRT_ALIAS, .bytes = bytes, .of = out, .offset = rt_num(0)};
 			memcpy(value[named], value[out], sizeof(value[out]));
 			if (next(&seed) % 4 == 0)
 				outputs[noutputs++] = (struct twrt_io){"view", TWRT_F32, 1, {count}, named};
@@ -109,8 +115,19 @@ static void random_plan(uint64_t seed)
 		if (output)
 			outputs[noutputs++] = (struct twrt_io){"y", TWRT_F32, 1, {count}, out};
 	}
-	const struct twrt_plan p = {.nsymbols = 2, .symbols = symbols, .sources = sources, .ninputs = 2, .inputs = inputs, .noutputs = noutputs,
-		.outputs = outputs, .nbuffers = nbuffers, .buffers = buffers, .nsteps = STEPS, .steps = steps, .nkernels = K_COUNT, .kernels = rt_kernel_names};
+	const struct twrt_plan p = {.nsymbols = 2,
+				    .symbols = symbols,
+				    .sources = sources,
+				    .ninputs = 2,
+				    .inputs = inputs,
+				    .noutputs = noutputs,
+				    .outputs = outputs,
+				    .nbuffers = nbuffers,
+				    .buffers = buffers,
+				    .nsteps = STEPS,
+				    .steps = steps,
+				    .nkernels = K_COUNT,
+				    .kernels = rt_kernel_names};
 	struct twrt_model *m = rt_open(&p);
 	assert_non_null(m);
 	struct twrt_context *c;
@@ -118,9 +135,11 @@ static void random_plan(uint64_t seed)
 	static float mine[STEPS][COUNT];
 	for (int run = 0; run < 2; run++) {
 		for (int i = 0; i < 2; i++)
-			assert_int_equal(twrt_set_input(c, i, TWRT_F32, 2, (int64_t[]){N, M}, value[i], &error), TW_ERR_OK);
+			assert_int_equal(twrt_set_input(c, i, TWRT_F32, 2, (int64_t[]){N, M}, value[i], &error),
+					 TW_ERR_OK);
 		for (int i = 0; i < noutputs; i++)
-			assert_int_equal(twrt_set_output(c, i, run ? mine[i] : NULL, sizeof(mine[i]), &error), TW_ERR_OK);
+			assert_int_equal(twrt_set_output(c, i, run ? mine[i] : NULL, sizeof(mine[i]), &error),
+					 TW_ERR_OK);
 		if (twrt_run(c, NULL, NULL, &error) != TW_ERR_OK)
 			fail_msg("%s", error.text);
 		for (int i = 0; i < noutputs; i++) {
@@ -146,7 +165,8 @@ static void random_plans(void **state)
 		random_plan(seed * 77777);
 }
 
-/* A buffer read at two places of one step must not be taken over; nor one with a part that lives on; a part of a larger one is written in place. */
+/* A buffer read at two places of one step must not be taken over; nor one with a part that lives on; a part of a
+   larger one is written in place. */
 static void parts(void **state)
 {
 	(void)state;
@@ -154,12 +174,27 @@ static void parts(void **state)
 	static const char *const symbols[] = {"n", "m"};
 	static const struct twrt_source sources[] = {{0, 0}, {0, 1}};
 	/* y = concat(2 a, a + a's double): two halves of one buffer */
-	struct twrt_buffer buffers[] = {{.kind = TWRT_INPUT, .bytes = bytes}, {.kind = TWRT_OUTPUT, .bytes = rt_op(TWRT_MUL, bytes, rt_num(2))},
-		{.kind = TWRT_ALIAS, .bytes = bytes, .of = 1, .offset = rt_num(0)}, {.kind = TWRT_ALIAS, .bytes = bytes, .of = 1, .offset = bytes}};
-	struct twrt_step steps[] = {rt_step(K_TWICE, count, 2, (int[]){0, 2}, 1, NULL), rt_step(K_ADD, count, 3, (int[]){0, 2, 3}, 1, NULL)};
-	struct twrt_io in = {"a", TWRT_F32, 2, {rt_sym(0), rt_sym(1)}, 0}, out = {"y", TWRT_F32, 1, {rt_op(TWRT_MUL, count, rt_num(2))}, 1};
-	struct twrt_plan p = {.nsymbols = 2, .symbols = symbols, .sources = sources, .ninputs = 1, .inputs = &in, .noutputs = 1, .outputs = &out, .nbuffers = 4,
-		.buffers = buffers, .nsteps = 2, .steps = steps, .nkernels = K_COUNT, .kernels = rt_kernel_names};
+	struct twrt_buffer buffers[] = {{.kind = TWRT_INPUT, .bytes = bytes},
+					{.kind = TWRT_OUTPUT, .bytes = rt_op(TWRT_MUL, bytes, rt_num(2))},
+					{.kind = TWRT_ALIAS, .bytes = bytes, .of = 1, .offset = rt_num(0)},
+					{.kind = TWRT_ALIAS, .bytes = bytes, .of = 1, .offset = bytes}};
+	struct twrt_step steps[] = {rt_step(K_TWICE, count, 2, (int[]){0, 2}, 1, NULL),
+				    rt_step(K_ADD, count, 3, (int[]){0, 2, 3}, 1, NULL)};
+	struct twrt_io in = {"a", TWRT_F32, 2, {rt_sym(0), rt_sym(1)}, 0},
+		       out = {"y", TWRT_F32, 1, {rt_op(TWRT_MUL, count, rt_num(2))}, 1};
+	struct twrt_plan p = {.nsymbols = 2,
+			      .symbols = symbols,
+			      .sources = sources,
+			      .ninputs = 1,
+			      .inputs = &in,
+			      .noutputs = 1,
+			      .outputs = &out,
+			      .nbuffers = 4,
+			      .buffers = buffers,
+			      .nsteps = 2,
+			      .steps = steps,
+			      .nkernels = K_COUNT,
+			      .kernels = rt_kernel_names};
 	struct twrt_model *m = rt_open(&p);
 	struct twrt_context *c;
 	assert_int_equal(twrt_context_new(m, 1, &c, &error), TW_ERR_OK);
@@ -189,7 +224,8 @@ static void parts(void **state)
 	twrt_model_close(m);
 }
 
-/* Where taking over would spoil something: an operand read twice by one step, and two outputs that both could have one input. */
+/* Where taking over would spoil something: an operand read twice by one step, and two outputs that both could have one
+   input. */
 static void no_take_over(void **state)
 {
 	(void)state;
@@ -201,11 +237,24 @@ static void no_take_over(void **state)
 		buffers[i] = (struct twrt_buffer){.kind = TWRT_TEMP, .bytes = bytes};
 	buffers[6] = (struct twrt_buffer){.kind = TWRT_OUTPUT, .bytes = bytes};
 	/* t = 2 a; u[i] = t[i] + t[i % m]; v = u + 1, w = u + 2; y = 0.5 v - w + 1 */
-	struct twrt_step steps[] = {rt_step(K_TWICE, count, 2, (int[]){0, 1}, 1, NULL), rt_step(K_BIAS, count, 3, (int[]){1, 1, 2}, 1, (int[]){0}),
-		rt_step(K_SPLIT, count, 3, (int[]){2, 3, 4}, 2, (int[]){0, 0}), rt_step(K_MIX, count, 3, (int[]){3, 4, 6}, 1, NULL)};
+	struct twrt_step steps[] = {rt_step(K_TWICE, count, 2, (int[]){0, 1}, 1, NULL),
+				    rt_step(K_BIAS, count, 3, (int[]){1, 1, 2}, 1, (int[]){0}),
+				    rt_step(K_SPLIT, count, 3, (int[]){2, 3, 4}, 2, (int[]){0, 0}),
+				    rt_step(K_MIX, count, 3, (int[]){3, 4, 6}, 1, NULL)};
 	struct twrt_io in = {"a", TWRT_F32, 2, {rt_sym(0), rt_sym(1)}, 0}, out = {"y", TWRT_F32, 1, {count}, 6};
-	const struct twrt_plan p = {.nsymbols = 2, .symbols = symbols, .sources = sources, .ninputs = 1, .inputs = &in, .noutputs = 1, .outputs = &out,
-		.nbuffers = 7, .buffers = buffers, .nsteps = 4, .steps = steps, .nkernels = K_COUNT, .kernels = rt_kernel_names};
+	const struct twrt_plan p = {.nsymbols = 2,
+				    .symbols = symbols,
+				    .sources = sources,
+				    .ninputs = 1,
+				    .inputs = &in,
+				    .noutputs = 1,
+				    .outputs = &out,
+				    .nbuffers = 7,
+				    .buffers = buffers,
+				    .nsteps = 4,
+				    .steps = steps,
+				    .nkernels = K_COUNT,
+				    .kernels = rt_kernel_names};
 	struct twrt_model *m = rt_open(&p);
 	struct twrt_context *c;
 	assert_int_equal(twrt_context_new(m, 1, &c, &error), TW_ERR_OK);
@@ -229,6 +278,7 @@ static void no_take_over(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(intervals), cmocka_unit_test(random_plans), cmocka_unit_test(parts), cmocka_unit_test(no_take_over)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(intervals), cmocka_unit_test(random_plans),
+					   cmocka_unit_test(parts), cmocka_unit_test(no_take_over)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The thread pool: every item once, whoever calls, however many at a time. Meant to be run under the thread sanitizer too. */
+/* The thread pool: every item once, whoever calls, however many at a time. Meant to be run under the thread sanitizer
+ * too. */
 /* rooms: base rt rt/host */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,7 +131,8 @@ static void shared(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_item_once), cmocka_unit_test(all_take_part), cmocka_unit_test(several_callers),
-		cmocka_unit_test(nested), cmocka_unit_test(shared)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_item_once), cmocka_unit_test(all_take_part),
+					   cmocka_unit_test(several_callers), cmocka_unit_test(nested),
+					   cmocka_unit_test(shared)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

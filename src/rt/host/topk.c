@@ -1,6 +1,7 @@
-/* TopK: the k largest or smallest along an axis, with their indices. Attributes: axis, largest; the result is sorted whatever `sorted` says. Inputs: data (and k, which the
- * outputs' size along the axis tells already); outputs: values and indices (i64). Equal values: the lower index first. NaN counts as larger than every number, as ONNX Runtime's comparison and numpy's sort
- * have it. */
+/* TopK: the k largest or smallest along an axis, with their indices. Attributes: axis, largest; the result is sorted
+ * whatever `sorted` says. Inputs: data (and k, which the outputs' size along the axis tells already); outputs: values
+ * and indices (i64). Equal values: the lower index first. NaN counts as larger than every number, as ONNX Runtime's
+ * comparison and numpy's sort have it. */
 #include "rt/rt.h"
 
 #include <math.h>
@@ -117,8 +118,8 @@ static void select_row(const struct row *r, int64_t n, int64_t k, int64_t *heap)
 	}
 }
 
-static enum tw_code topk(const struct twrt_host_tensor *in, int nin, struct twrt_host_tensor *out, int nout, const void *attrs, int64_t attrs_bytes,
-	struct tw_error *e)
+static enum tw_code topk(const struct twrt_host_tensor *in, int nin, struct twrt_host_tensor *out, int nout,
+			 const void *attrs, int64_t attrs_bytes, struct tw_error *e)
 {
 	if (nin < 1 || nout != 2 || !in[0].present || in[0].rank < 1) {
 		tw_error_set(e, TW_ERR_INTERNAL, "TopK: wrong operands");
@@ -128,13 +129,15 @@ static enum tw_code topk(const struct twrt_host_tensor *in, int nin, struct twrt
 	const bool largest = twrt_host_int(attrs, attrs_bytes, "largest", 1) != 0;
 	const int axis = (int)(given < 0 ? given + in[0].rank : given);
 	const struct twrt_host_tensor *shape = out[0].present ? &out[0] : &out[1];
-	if (axis < 0 || axis >= in[0].rank || shape->rank != in[0].rank || (out[1].present && out[1].type != TWRT_I64)) {
+	if (axis < 0 || axis >= in[0].rank || shape->rank != in[0].rank ||
+	    (out[1].present && out[1].type != TWRT_I64)) {
 		tw_error_set(e, TW_ERR_INTERNAL, "TopK: wrong attributes");
 		return TW_ERR_INTERNAL;
 	}
 	const int64_t n = in[0].dims[axis], k = shape->dims[axis];
 	if (k < 0 || k > n) {
-		tw_error_set(e, TW_ERR_INPUT, "TopK: k is %lld, but the axis has %lld elements", (long long)k, (long long)n);
+		tw_error_set(e, TW_ERR_INPUT, "TopK: k is %lld, but the axis has %lld elements", (long long)k,
+			     (long long)n);
 		return TW_ERR_INPUT;
 	}
 	int64_t outer = 1, inner = 1;
@@ -150,12 +153,14 @@ static enum tw_code topk(const struct twrt_host_tensor *in, int nin, struct twrt
 	const int size = twrt_type_bytes(in[0].type);
 	for (int64_t o = 0; k > 0 && o < outer; o++)
 		for (int64_t i = 0; i < inner; i++) {
-			const struct row r = {(const char *)in[0].data + (o * n * inner + i) * size, inner, in[0].type, largest};
+			const struct row r = {(const char *)in[0].data + (o * n * inner + i) * size, inner, in[0].type,
+					      largest};
 			select_row(&r, n, k, heap);
 			for (int64_t j = 0; j < k; j++) {
 				const int64_t to = (o * k + j) * inner + i;
 				if (out[0].present)
-					memcpy((char *)out[0].data + to * size, r.data + heap[j] * inner * size, (size_t)size);
+					memcpy((char *)out[0].data + to * size, r.data + heap[j] * inner * size,
+					       (size_t)size);
 				if (out[1].present)
 					((int64_t *)out[1].data)[to] = heap[j];
 			}
