@@ -98,14 +98,20 @@ static void compute_max(struct tw_opctx *x)
 
 /* ---- AveragePool */
 
+/* a / b rounded up, for b > 0 */
+static E ceiling(struct tw_opctx *x, E a, int64_t b)
+{
+	return twir_div(x->m, twir_add(x->m, a, twir_index(x->m, b - 1)), twir_index(x->m, b));
+}
+
 /* How many kernel elements of the window at o lie in begin .. begin + size - 1, in coordinates where the window of o = 0 starts at 0. */
 static E taps_inside(struct tw_opctx *x, const struct tw_window *w, int d, E o, E begin, E size)
 {
 	struct twir_module *m = x->m;
-	const E dilation = twir_index(m, w->dilation[d]), kernel = twir_index(m, w->kernel[d]), zero = twir_index(m, 0);
+	const E kernel = twir_index(m, w->kernel[d]), zero = twir_index(m, 0);
 	const E at = twir_mul(m, o, twir_index(m, w->stride[d]));
-	const E low = twir_max(m, zero, twir_ceildiv(m, twir_sub(m, begin, at), dilation));
-	const E high = twir_min(m, kernel, twir_ceildiv(m, twir_sub(m, twir_add(m, begin, size), at), dilation));
+	const E low = twir_max(m, zero, ceiling(x, twir_sub(m, begin, at), w->dilation[d]));
+	const E high = twir_min(m, kernel, ceiling(x, twir_sub(m, twir_add(m, begin, size), at), w->dilation[d]));
 	return twir_max(m, twir_sub(m, high, low), zero);
 }
 

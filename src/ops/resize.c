@@ -318,12 +318,13 @@ static E rounded(struct tw_opctx *x, enum rounding how, E p, E q)
 	case FLOOR:
 		return twir_div(m, p, q);
 	case CEIL:
-		return twir_ceildiv(m, p, q);
+		return twir_div(m, twir_sub(m, twir_add(m, p, q), twir_index(m, 1)), q);
 	case PREFER_CEIL:
 		return twir_div(m, twir_add(m, twir_mul(m, p, two), q), twir_mul(m, q, two));
 	case PREFER_FLOOR:
 	default:
-		return twir_ceildiv(m, twir_sub(m, twir_mul(m, p, two), q), twir_mul(m, q, two));
+		return twir_div(m, twir_sub(m, twir_add(m, twir_mul(m, p, two), q), twir_index(m, 1)),
+				twir_mul(m, q, two));
 	}
 }
 
