@@ -9,6 +9,7 @@ const struct tw_pass tw_cpu_passes[] = {
 	{"flatten_index", pass_flatten_index, "expand_mapping", "shapes and layouts"},
 	{"lower_lanes", pass_lower_lanes, "flatten_index", "lane regions, mirrors"},
 	{"unroll_registers", pass_unroll_registers, "lower_lanes", "nothing"},
+	{"hoist", pass_hoist, "unroll_registers", "nothing"},
 	{"share", pass_share, "nothing", "nothing; simplify would undo nothing of it"},
 	{NULL, NULL, NULL, NULL},
 };

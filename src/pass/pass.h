@@ -16,6 +16,7 @@ tw_pass_fn pass_flatten_index;    /* layouts become offsets: all loads and store
 tw_pass_fn pass_lower_lanes;      /* lane regions become vectors, masks, reductions; for a scalar target: a loop over the lanes */
 tw_pass_fn pass_unroll_registers; /* loops that index register tensors are unrolled, register tensors become rank-0 tensors (named variables);
                                      loads repeated with no store between become lets */
+tw_pass_fn pass_hoist;            /* index arithmetic that is fixed in a loop becomes lets before it */
 tw_pass_fn pass_share;            /* pure sub-expressions used twice in a statement become lets, so that text and C stay linear */
 tw_pass_fn pass_simplify;         /* twir_simplify_program */
 

@@ -1,0 +1,172 @@
+/* hoist: index arithmetic that does not change in a loop becomes lets before it; sums are regrouped so that what is fixed comes first.
+ * needs: unroll_registers (offsets are whole); breaks: nothing.
+ *
+ * The C compiler cannot do it: total division is a conditional expression, and offsets come in the simplifier's order, not by loop depth.
+ * Only scalars of type index without loads move: they are pure and total. A let goes right before the outermost loop that it is fixed in,
+ * so nothing is evaluated that the block around that loop would not reach. */
+#include "pass/pass_int.h"
+
+enum { MOST_LOOPS = 64 };
+
+struct level { /* a loop that is open */
+	struct twp_list lets;
+	struct tw_map memo; /* expr -> its variable */
+};
+
+struct hoist {
+	struct twir_module *m;
+	struct tw_map depths; /* variable -> depth + 1 at which it is bound; absent: a symbol or worker */
+	int depth;
+	struct level level[MOST_LOOPS];
+};
+
+static int depth_of(struct hoist *h, const struct twir_expr *e)
+{
+	if (e->kind == TWIR_Var)
+		return (int)(intptr_t)map_get_ptr(&h->depths, e->u.var) - (map_get_ptr(&h->depths, e->u.var) ? 1 : 0);
+	int d = 0;
+	for (int i = 0; i < e->n; i++) {
+		const int own = depth_of(h, e->arg[i]);
+		d = own > d ? own : d;
+	}
+	return d;
+}
+
+static bool constant(const struct twir_expr *e)
+{
+	return e->kind == TWIR_Const;
+}
+
+/* More than an address computation does for nothing? */
+static bool worth(const struct twir_expr *e)
+{
+	switch (e->kind) {
+	case TWIR_Const:
+	case TWIR_Var:
+		return false;
+	case TWIR_Add:
+	case TWIR_Sub:
+	case TWIR_Mul:
+		if (!constant(e->arg[0]) && !constant(e->arg[1]))
+			return true;
+		return worth(e->arg[0]) || worth(e->arg[1]);
+	default:
+		return true;
+	}
+}
+
+static const struct twir_expr *rewrite(struct hoist *h, const struct twir_expr *e, int depth);
+
+static const struct twir_expr *by_args(struct hoist *h, const struct twir_expr *e, int depth)
+{
+	const struct twir_expr *arg[64];
+	TW_CHECK(e->n <= TW_COUNT(arg));
+	for (int i = 0; i < e->n; i++)
+		arg[i] = rewrite(h, e->arg[i], depth);
+	return twir_with_args(h->m, e, arg);
+}
+
+/* Adds the terms of a sum to sums by depth; constants go to the last one: they are displacements. */
+static void terms(struct hoist *h, const struct twir_expr *e, bool negate, int depth, const struct twir_expr **sums)
+{
+	if (e->kind == TWIR_Add || e->kind == TWIR_Sub) {
+		terms(h, e->arg[0], negate, depth, sums);
+		terms(h, e->arg[1], negate ^ (e->kind == TWIR_Sub), depth, sums);
+		return;
+	}
+	int64_t value;
+	if (twir_const_int(e, &value) && value == 0)
+		return; /* of 0 - x */
+	const struct twir_expr **to = &sums[constant(e) ? depth : depth_of(h, e)];
+	if (negate)
+		*to = twir_sub(h->m, *to ? *to : twir_index(h->m, 0), e);
+	else
+		*to = *to ? twir_add(h->m, *to, e) : e;
+}
+
+static const struct twir_expr *sum(struct hoist *h, const struct twir_expr *e, int depth)
+{
+	const struct twir_expr *sums[MOST_LOOPS + 1] = {NULL}, *all = NULL;
+	int groups = 0;
+	terms(h, e, false, depth, sums);
+	for (int d = 0; d <= depth; d++)
+		groups += sums[d] != NULL;
+	if (groups < 2)
+		return by_args(h, e, depth);
+	/* ((what is fixed longest) + ..) + what changes here */
+	for (int d = 0; d <= depth; d++) {
+		if (!sums[d])
+			continue;
+		const struct twir_expr *prefix = all ? rewrite(h, all, d) : NULL;
+		all = prefix ? twir_add(h->m, prefix, sums[d]) : sums[d];
+	}
+	return all->kind == TWIR_Add || all->kind == TWIR_Sub ? by_args(h, all, depth) : rewrite(h, all, depth);
+}
+
+static const struct twir_expr *rewrite(struct hoist *h, const struct twir_expr *e, int depth)
+{
+	if (e->n == 0)
+		return e;
+	if (e->loads || e->type.scalar != TWIR_INDEX || e->type.lanes != 1)
+		return by_args(h, e, depth);
+	const int home = depth_of(h, e);
+	if (home >= depth || !worth(e))
+		return (e->kind == TWIR_Add || e->kind == TWIR_Sub) && home <= depth ? sum(h, e, depth)
+										     : by_args(h, e, depth);
+	struct level *l = &h->level[home];
+	struct twir_var *v = map_get_ptr(&l->memo, e);
+	if (!v) {
+		const struct twir_expr *value = rewrite(h, e, home);
+		if (value->kind == TWIR_Var || value->kind == TWIR_Const)
+			return value;
+		v = twir_var_new(h->m, TWIR_BOUND, e->type, "o");
+		map_set_ptr(&h->depths, v, (void *)(intptr_t)(home + 1));
+		map_set_ptr(&l->memo, e, v);
+		twp_list_add(&l->lets, twir_let(h->m, v, value));
+	}
+	return twir_var(h->m, v);
+}
+
+static const struct twir_expr *expr(struct twp_walk *w, const struct twir_expr *e)
+{
+	struct hoist *h = w->user;
+	return rewrite(h, e, h->depth);
+}
+
+static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_list *out)
+{
+	struct hoist *h = w->user;
+	if (s->kind == TWIR_LET)
+		map_set_ptr(&h->depths, s->u.let.var, (void *)(intptr_t)(h->depth + 1));
+	if (s->kind == TWIR_DECLARE) { /* sizes stay whole: they are part of the tensor */
+		twp_list_add(out, twp_copy(w->m, s));
+		return true;
+	}
+	if (s->kind != TWIR_FOR || h->depth + 1 >= MOST_LOOPS)
+		return false;
+	struct twir_stmt *c = twp_copy(w->m, s);
+	c->u.loop.extent = expr(w, s->u.loop.extent);
+	struct level *l = &h->level[h->depth++];
+	twp_list_init(&l->lets);
+	map_init(&l->memo, w->m->arena);
+	map_set_ptr(&h->depths, s->u.loop.var, (void *)(intptr_t)(h->depth + 1));
+	c->u.loop.body = twp_walk_block(w, s->u.loop.body);
+	h->depth--;
+	twp_list_add(out, l->lets.head);
+	twp_list_add(out, c);
+	return true;
+}
+
+void pass_hoist(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
+{
+	(void)t;
+	struct hoist *h = ARENA_NEW(m->arena, struct hoist);
+	struct twp_walk w;
+	h->m = m;
+	map_init(&h->depths, m->arena);
+	twp_walk_init(&w, m, p);
+	w.user = h;
+	w.stmt = statement;
+	w.expr = expr;
+	p->body = twp_walk_block(&w, p->body);
+}

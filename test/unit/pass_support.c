@@ -1,0 +1,207 @@
+/* pass_support: see the header. */
+#include "pass_support.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+char *support_read(struct tw_arena *a, const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		return NULL;
+	struct tw_buf b;
+	buf_init(&b, a);
+	char chunk[4096];
+	for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+		buf_bytes(&b, chunk, n);
+	fclose(f);
+	buf_puts(&b, "");
+	return b.at;
+}
+
+char *support_replace(struct tw_arena *a, const char *text, const char *from, const char *to)
+{
+	struct tw_buf b;
+	buf_init(&b, a);
+	for (const char *at; (at = strstr(text, from)); text = at + strlen(from)) {
+		buf_bytes(&b, text, (size_t)(at - text));
+		buf_puts(&b, to);
+	}
+	buf_puts(&b, text);
+	return b.at;
+}
+
+char *support_directive(struct tw_arena *a, const char *text, const char *key)
+{
+	char *mark = arena_printf(a, "# %s:", key);
+	for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		if (strncmp(line, mark, strlen(mark)) != 0)
+			continue;
+		line += strlen(mark);
+		line += strspn(line, " ");
+		return arena_strndup(a, line, strcspn(line, "\n"));
+	}
+	return NULL;
+}
+
+struct tw_target support_target(enum tw_isa isa, int lanes)
+{
+	return (struct tw_target){.isa = isa,
+				  .lanes = lanes,
+				  .vector_bytes = isa == TW_ISA_SCALAR ? 0 : 4 * lanes,
+				  .vector_registers = 32,
+				  .has_fma = true,
+				  .l1_bytes = 32768,
+				  .l2_bytes = 1 << 20,
+				  .l3_bytes = 1 << 24,
+				  .cores = 2};
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int support_list(struct tw_arena *a, const char *folder, char ***names)
+{
+	VEC(char *) v = {0};
+	DIR *d = opendir(folder);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		const char *dot = strrchr(e->d_name, '.');
+		if (dot && strcmp(dot, ".tw") == 0)
+			vec_push(a, &v, arena_strdup(a, e->d_name));
+	}
+	if (d)
+		closedir(d);
+	if (v.n > 1)
+		qsort(v.at, (size_t)v.n, sizeof *v.at, by_name);
+	*names = v.at;
+	return v.n;
+}
+
+/* --- data --- */
+
+static uint64_t next(uint64_t *state)
+{
+	*state += 0x9e3779b97f4a7c15u;
+	uint64_t z = *state;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+static double real(uint64_t *state)
+{
+	static const double odd[] = {0.0, -0.0, 1.0, -1.0, 1e30, -1e-30};
+	const uint64_t r = next(state);
+	return r % 16 == 0 ? odd[(r >> 8) % TW_COUNT(odd)]
+			   : (double)(int64_t)(r >> 20) / (double)((int64_t)1 << 42) - 2.0;
+}
+
+static void fill(struct twir_data *d, enum twir_scalar type, int64_t limit, uint64_t *state)
+{
+	for (int64_t i = 0; i < d->elements; i++) {
+		uint64_t r = next(state);
+		float f = (float)real(state);
+		double g = real(state);
+		uint16_t h;
+		if (limit > 0)
+			r %= (uint64_t)limit;
+		switch (type) {
+		case TWIR_F32:
+			memcpy((char *)d->at + i * 4, &f, 4);
+			break;
+		case TWIR_F64:
+			memcpy((char *)d->at + i * 8, &g, 8);
+			break;
+		case TWIR_F16:
+		case TWIR_BF16:
+			h = type == TWIR_F16 ? tw_f32_to_f16(f) : tw_f32_to_bf16(f);
+			memcpy((char *)d->at + i * 2, &h, 2);
+			break;
+		case TWIR_I1:
+			((uint8_t *)d->at)[i] = r & 1;
+			break;
+		default:
+			memcpy((char *)d->at + i * twir_scalar_bytes(type), &r, (size_t)twir_scalar_bytes(type));
+		}
+	}
+}
+
+struct stage {
+	const struct support_case *c;
+	struct tw_arena *a;
+	struct twir_module *m;
+	struct twir_program *p;
+	struct twir_binding binding;
+	struct twir_data *data, *expected; /* expected: of out parameters; NULL before the first run */
+	uint64_t seed;
+};
+
+static void prepare(struct stage *s)
+{
+	const struct support_case *c = s->c;
+	struct twir_var **vars = ARENA_ARRAY(s->a, struct twir_var *, c->nsizes);
+	for (int i = 0; i < c->nsizes; i++)
+		vars[i] = twir_symbol(s->m, c->symbols[i]);
+	s->binding = (struct twir_binding){c->nsizes, vars, c->sizes};
+	s->data = ARENA_ARRAY(s->a, struct twir_data, s->p->nparams);
+	uint64_t state = s->seed;
+	for (int i = 0; i < s->p->nparams; i++) {
+		const struct twir_tensor *t = s->p->params[i];
+		char *limit = support_directive(s->a, c->text, arena_printf(s->a, "limit %s", t->name));
+		const int64_t n = twir_eval_index(twir_tensor_elements(s->m, t), &s->binding);
+		s->data[i] = (struct twir_data){arena_alloc(s->a, (size_t)(n * twir_scalar_bytes(t->type) + 16)), n};
+		if (t->scope == TWIR_IN)
+			fill(&s->data[i], t->type, limit ? atoll(limit) : 0, &state);
+	}
+}
+
+static void run_stage(void *arg, const char *name, const struct twir_program *p)
+{
+	struct stage *s = arg;
+	if (s->c->dump)
+		printf("--- %s\n%s", name, twir_print_program(s->a, s->m, p));
+	for (int i = 0; i < p->nparams; i++)
+		if (p->params[i]->scope == TWIR_OUT) /* a pattern that shows elements left out */
+			memset(s->data[i].at, 0xa5,
+			       (size_t)(s->data[i].elements * twir_scalar_bytes(p->params[i]->type)));
+	twir_interpret(s->m, p, &s->binding, s->data);
+	for (int i = 0; s->expected && i < p->nparams; i++) {
+		if (p->params[i]->scope != TWIR_OUT)
+			continue;
+		const int size = twir_scalar_bytes(p->params[i]->type);
+		for (int64_t k = 0; k < s->data[i].elements * size; k++)
+			if (((uint8_t *)s->data[i].at)[k] != ((uint8_t *)s->expected[i].at)[k])
+				tw_raise(TW_ERR_INTERNAL, "%s: after %s element %lld of %s differs", s->c->name, name,
+					 (long long)(k / size), p->params[i]->name);
+	}
+}
+
+static void differential(void *arg)
+{
+	struct stage *s = arg;
+	twir_parse(s->m, s->c->name, s->c->text);
+	s->p = s->m->programs.at[s->c->program];
+	twir_verify_program(s->m, s->p, TW_ERR_MODEL);
+	prepare(s);
+	run_stage(s, "parsing", s->p);
+	struct twir_data *expected = ARENA_ARRAY(s->a, struct twir_data, s->p->nparams);
+	for (int i = 0; i < s->p->nparams; i++)
+		expected[i] = (struct twir_data){
+			arena_copy(s->a, s->data[i].at,
+				   (size_t)(s->data[i].elements * twir_scalar_bytes(s->p->params[i]->type))),
+			s->data[i].elements};
+	s->expected = expected;
+	tw_lower(s->m, s->p, &s->c->target, run_stage, s);
+}
+
+bool support_differential(const struct support_case *c, uint64_t seed, struct tw_error *error)
+{
+	struct stage s = {.c = c, .a = arena_new(), .seed = seed};
+	s.m = twir_module_new(s.a);
+	const bool ok = tw_try(error, differential, &s);
+	arena_free(s.a);
+	return ok;
+}
