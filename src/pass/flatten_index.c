@@ -8,6 +8,7 @@ struct flat {
 	struct twp_walk *w;
 	struct twir_rewriter r;
 	struct tw_map original; /* tensor -> its twir_tensor as it was */
+	VEC(struct twir_tensor *) all;
 };
 
 static bool is_memory(const struct twir_tensor *t)
@@ -15,18 +16,28 @@ static bool is_memory(const struct twir_tensor *t)
 	return t->scope == TWIR_IN || t->scope == TWIR_OUT || t->scope == TWIR_SHARED;
 }
 
-/* The tensor object is shared by all that reads it: it is changed in place, the old shape and layout are kept aside. */
+/* Ranks change only when all accesses have: until then one index is taken as the offset, and a load whose index is a load keeps its own. */
 static void flatten(struct flat *f, struct twir_tensor *t)
 {
 	struct twir_module *m = f->w->m;
 	if (!is_memory(t) || map_get_ptr(&f->original, t))
 		return;
 	map_set_ptr(&f->original, t, arena_copy(m->arena, t, sizeof *t));
-	const struct twir_expr *n = twir_simplify(&f->w->facts, twir_tensor_elements(m, t));
-	t->rank = 1;
-	t->layout = NULL;
-	t->shape = ARENA_ARRAY(m->arena, const struct twir_expr *, 1);
-	t->shape[0] = n;
+	vec_push(m->arena, &f->all, t);
+}
+
+/* The tensor object is shared by all that reads it: it is changed in place. */
+static void finish(struct flat *f)
+{
+	struct twir_module *m = f->w->m;
+	for (int i = 0; i < f->all.n; i++) {
+		struct twir_tensor *t = f->all.at[i];
+		const struct twir_expr *n = twir_simplify(&f->w->facts, twir_tensor_elements(m, t));
+		t->rank = 1;
+		t->layout = NULL;
+		t->shape = ARENA_ARRAY(m->arena, const struct twir_expr *, 1);
+		t->shape[0] = n;
+	}
 }
 
 static const struct twir_expr *offset(struct flat *f, const struct twir_tensor *t, int n,
@@ -86,4 +97,5 @@ void pass_flatten_index(struct twir_module *m, struct twir_program *p, const str
 	for (int i = 0; i < p->nparams; i++)
 		flatten(&f, p->params[i]);
 	p->body = twp_walk_block(&w, p->body);
+	finish(&f);
 }
