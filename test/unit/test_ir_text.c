@@ -392,7 +392,7 @@ static void constants(void **state)
 	struct twir_module *m = twir_module_new(a);
 	seed = 7;
 	static const enum twir_scalar floats[] = {TWIR_F32, TWIR_F64, TWIR_F16, TWIR_BF16};
-	for (int i = 0; i < 4000; i++) {
+	for (int i = 0; i < 1200; i++) {
 		const uint64_t bits = (uint64_t)random_below(UINT32_MAX) << 32 ^ (uint64_t)random_below(UINT32_MAX) << 8;
 		double v;
 		memcpy(&v, &bits, sizeof(v));
