@@ -16,5 +16,8 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/tilewrightConfig.cmake.i
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/tilewrightConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/tilewrightConfig.cmake ${CMAKE_BINARY_DIR}/tilewrightConfigVersion.cmake
 	DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilewright)
+# The file says where it lies itself, so that the installed tree may be moved.
+file(RELATIVE_PATH TW_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" TW_PREFIX_FROM_PC "${TW_PREFIX_FROM_PC}")
 configure_file(${CMAKE_SOURCE_DIR}/cmake/tilewright.pc.in ${CMAKE_BINARY_DIR}/tilewright.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tilewright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -16,6 +16,7 @@ libcmocka-dev|header cmocka.h
 libjansson-dev|header jansson.h
 libstb-dev|header stb/stb_image.h
 python3-venv|python ensurepip
+pkg-config|command pkg-config
 ccache|command ccache
 clang-format|command clang-format
 "
