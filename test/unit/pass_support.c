@@ -129,32 +129,52 @@ static void fill(struct twir_data *d, enum twir_scalar type, int64_t limit, uint
 	}
 }
 
+struct set { /* one set of sizes, its data and the results expected of every stage */
+	struct twir_binding binding;
+	struct twir_data *data, *expected; /* expected: of out parameters; NULL before the first run */
+};
+
 struct stage {
 	const struct support_case *c;
 	struct tw_arena *a;
 	struct twir_module *m;
 	struct twir_program *p;
-	struct twir_binding binding;
-	struct twir_data *data, *expected; /* expected: of out parameters; NULL before the first run */
+	struct set *sets;
 	uint64_t seed;
 };
 
-static void prepare(struct stage *s)
+static void prepare(struct stage *s, struct set *set, const int64_t *sizes)
 {
 	const struct support_case *c = s->c;
 	struct twir_var **vars = ARENA_ARRAY(s->a, struct twir_var *, c->nsizes);
 	for (int i = 0; i < c->nsizes; i++)
 		vars[i] = twir_symbol(s->m, c->symbols[i]);
-	s->binding = (struct twir_binding){c->nsizes, vars, c->sizes};
-	s->data = ARENA_ARRAY(s->a, struct twir_data, s->p->nparams);
+	set->binding = (struct twir_binding){c->nsizes, vars, sizes};
+	set->data = ARENA_ARRAY(s->a, struct twir_data, s->p->nparams);
 	uint64_t state = s->seed;
 	for (int i = 0; i < s->p->nparams; i++) {
 		const struct twir_tensor *t = s->p->params[i];
 		char *limit = support_directive(s->a, c->text, arena_printf(s->a, "limit %s", t->name));
-		const int64_t n = twir_eval_index(twir_tensor_elements(s->m, t), &s->binding);
-		s->data[i] = (struct twir_data){arena_alloc(s->a, (size_t)(n * twir_scalar_bytes(t->type) + 16)), n};
+		const int64_t n = twir_eval_index(twir_tensor_elements(s->m, t), &set->binding);
+		set->data[i] = (struct twir_data){arena_alloc(s->a, (size_t)(n * twir_scalar_bytes(t->type) + 16)), n};
 		if (t->scope == TWIR_IN)
-			fill(&s->data[i], t->type, limit ? atoll(limit) : 0, &state);
+			fill(&set->data[i], t->type, limit ? atoll(limit) : 0, &state);
+	}
+}
+
+static void compare(const struct stage *s, const struct set *set, const char *name, const struct twir_tensor *t, int i)
+{
+	const int size = twir_scalar_bytes(t->type);
+	const uint8_t *got = set->data[i].at, *want = set->expected[i].at;
+	for (int64_t k = 0; k < set->data[i].elements * size; k++) {
+		if (got[k] == want[k])
+			continue;
+		struct tw_buf b;
+		buf_init(&b, s->a);
+		for (int v = 0; v < set->binding.n; v++)
+			buf_printf(&b, " %s=%lld", set->binding.symbols[v]->name, (long long)set->binding.values[v]);
+		tw_raise(TW_ERR_INTERNAL, "%s:%s: after %s element %lld of %s differs", s->c->name, b.at ? b.at : "",
+			 name, (long long)(k / size), t->name);
 	}
 }
 
@@ -163,19 +183,16 @@ static void run_stage(void *arg, const char *name, const struct twir_program *p)
 	struct stage *s = arg;
 	if (s->c->dump)
 		printf("--- %s\n%s", name, twir_print_program(s->a, s->m, p));
-	for (int i = 0; i < p->nparams; i++)
-		if (p->params[i]->scope == TWIR_OUT) /* a pattern that shows elements left out */
-			memset(s->data[i].at, 0xa5,
-			       (size_t)(s->data[i].elements * twir_scalar_bytes(p->params[i]->type)));
-	twir_interpret(s->m, p, &s->binding, s->data);
-	for (int i = 0; s->expected && i < p->nparams; i++) {
-		if (p->params[i]->scope != TWIR_OUT)
-			continue;
-		const int size = twir_scalar_bytes(p->params[i]->type);
-		for (int64_t k = 0; k < s->data[i].elements * size; k++)
-			if (((uint8_t *)s->data[i].at)[k] != ((uint8_t *)s->expected[i].at)[k])
-				tw_raise(TW_ERR_INTERNAL, "%s: after %s element %lld of %s differs", s->c->name, name,
-					 (long long)(k / size), p->params[i]->name);
+	for (int n = 0; n < s->c->nsets; n++) {
+		struct set *set = &s->sets[n];
+		for (int i = 0; i < p->nparams; i++)
+			if (p->params[i]->scope == TWIR_OUT) /* a pattern that shows elements left out */
+				memset(set->data[i].at, 0xa5,
+				       (size_t)(set->data[i].elements * twir_scalar_bytes(p->params[i]->type)));
+		twir_interpret(s->m, p, &set->binding, set->data);
+		for (int i = 0; set->expected && i < p->nparams; i++)
+			if (p->params[i]->scope == TWIR_OUT)
+				compare(s, set, name, p->params[i], i);
 	}
 }
 
@@ -185,15 +202,20 @@ static void differential(void *arg)
 	twir_parse(s->m, s->c->name, s->c->text);
 	s->p = s->m->programs.at[s->c->program];
 	twir_verify_program(s->m, s->p, TW_ERR_MODEL);
-	prepare(s);
+	s->sets = ARENA_ARRAY(s->a, struct set, s->c->nsets);
+	for (int n = 0; n < s->c->nsets; n++)
+		prepare(s, &s->sets[n], s->c->sizes + (int64_t)n * s->c->nsizes);
 	run_stage(s, "parsing", s->p);
-	struct twir_data *expected = ARENA_ARRAY(s->a, struct twir_data, s->p->nparams);
-	for (int i = 0; i < s->p->nparams; i++)
-		expected[i] = (struct twir_data){
-			arena_copy(s->a, s->data[i].at,
-				   (size_t)(s->data[i].elements * twir_scalar_bytes(s->p->params[i]->type))),
-			s->data[i].elements};
-	s->expected = expected;
+	for (int n = 0; n < s->c->nsets; n++) {
+		struct set *set = &s->sets[n];
+		struct twir_data *expected = ARENA_ARRAY(s->a, struct twir_data, s->p->nparams);
+		for (int i = 0; i < s->p->nparams; i++) {
+			const size_t bytes = (size_t)(set->data[i].elements * twir_scalar_bytes(s->p->params[i]->type));
+			expected[i] =
+				(struct twir_data){arena_copy(s->a, set->data[i].at, bytes), set->data[i].elements};
+		}
+		set->expected = expected;
+	}
 	tw_lower(s->m, s->p, &s->c->target, run_stage, s);
 }
 

@@ -17,7 +17,8 @@ struct support_case {
 	const char *name, *text;
 	int nsizes;
 	const char *const *symbols;
-	const int64_t *sizes;
+	int nsets;	      /* how many sets of sizes it runs with; the program is lowered once for all */
+	const int64_t *sizes; /* nsets times nsizes */
 	struct tw_target target;
 	bool dump;	 /* print each stage */
 	int64_t program; /* its number in the text */
