@@ -199,12 +199,45 @@ static bool by_facts(struct proof *s, const struct twirs_poly *p, bool negative,
 	return false;
 }
 
+/* A term without a lower bound has to be cancelled: is there a fact, or the definition of an atom, that could do it? */
+static bool has_cover(const struct proof *s, const struct twirs_mono *t)
+{
+	const struct twirs_state *state = s->f->state;
+	for (int i = 0; i < t->n; i++) {
+		const enum twir_kind k = (enum twir_kind)t->a[i]->kind;
+		if (k != TWIR_Var && k != TWIR_Load && k != TWIR_Cast)
+			return true;
+	}
+	for (int k = state->facts.n - 1; k >= 0; k--) {
+		const struct twirs_poly *q = state->facts.at[k];
+		for (int i = 0; i < q->n; i++) {
+			const struct twirs_mono *tq = &q->t[i];
+			if ((tq->k < 0) != (t->k < 0) || tq->n > t->n)
+				continue;
+			int j = 0;
+			for (int at = 0; at < t->n && j < tq->n; at++)
+				j += t->a[at] == tq->a[j];
+			if (j == tq->n)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool is_hopeless(const struct proof *s, const struct twirs_poly *p)
+{
+	for (int k = 0; k < p->n; k++)
+		if (twirs_range_mono(s->f, &p->t[k]).lo < -((int64_t)1 << 60) && !has_cover(s, &p->t[k]))
+			return true;
+	return false;
+}
+
 static bool prove(struct proof *s, const struct twirs_poly *p, int depth)
 {
 	const struct twir_range r = twirs_range_poly(s->f, p);
 	if (r.lo >= 0 || r.hi < 0)
 		return r.lo >= 0;
-	if (depth == 0 || --s->budget < 0 || !is_new(s, p))
+	if (depth == 0 || --s->budget < 0 || is_hopeless(s, p) || !is_new(s, p))
 		return false;
 	return by_structure(s, p, depth) || by_facts(s, p, true, depth) || by_facts(s, p, false, depth);
 }

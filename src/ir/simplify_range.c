@@ -267,7 +267,14 @@ void twirs_narrow(struct twir_facts *f, const struct twir_expr *atom, int64_t lo
 		return;
 	const void *key = atom->kind == TWIR_Var ? (const void *)atom->u.var : (const void *)atom;
 	struct twir_range *r = ARENA_NEW(f->m->arena, struct twir_range);
-	*r = (struct twir_range){lo > now.lo ? lo : now.lo, hi < now.hi ? hi : now.hi, now.multiple};
+	const int64_t m = now.multiple;
+	if (m > 1 && m != INT64_MAX) { /* to multiples inside */
+		if (hi < INT64_MAX)
+			hi = tw_floordiv(hi, m) * m;
+		if (lo > INT64_MIN / 2 && lo < INT64_MAX / 2)
+			lo = -tw_floordiv(-lo, m) * m;
+	}
+	*r = (struct twir_range){lo > now.lo ? lo : now.lo, hi < now.hi ? hi : now.hi, m};
 	vec_push(f->m->arena, &s->undo, ((struct twirs_undo){(uint64_t)(uintptr_t)key, map_get_ptr(&f->ranges, key)}));
 	map_set_ptr(&f->ranges, key, r);
 	map_init(&s->layers.at[s->layers.n - 1].ranges, f->m->arena);
