@@ -8,6 +8,8 @@ install(TARGETS tilewright_static tilewright_shared EXPORT tilewright
 	INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET tilewright)
 	install(TARGETS tilewright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+	file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/man/*.1)
+	install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 install(EXPORT tilewright NAMESPACE tilewright:: FILE tilewrightTargets.cmake
 	DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilewright)

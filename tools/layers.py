@@ -36,7 +36,8 @@ ARROWS = {
     "api": ["compile", "rt"],
 }
 # Files made by the build, and the rooms that may include them; the public header.
-GENERATED = {"ops_list.inc": ["ops"], "host_list.inc": ["rt", "rt/host"], "math_tw.inc": ["ir"], "build_id.inc": ["compile"]}
+GENERATED = {"ops_list.inc": ["ops"], "host_list.inc": ["rt", "rt/host"], "math_tw.inc": ["ir"],
+             "build_id.inc": ["compile"]}
 PUBLIC, PUBLIC_USERS = "tilewright.h", ["api"]
 CLIENTS = ["cli", "examples", "bench"]
 
@@ -52,7 +53,8 @@ TARGET_STRINGS = [
     (r"\bstatic inline\b|\btypedef\b|\bvoid\s*\*|\b__global__\b|\b__kernel\b", "a declaration of C"),
     (r"\bfor\s*\(\s*(int|long|size_t|int64_t|i64)\b", "a loop of C"),
 ]
-TARGET_CODE = [(r"\b_mm\d*_\w+", "an intrinsic"), (r"\b__m(128|256|512)\w*", "a vector type"), (r"\b(__)?asm\b\s*(volatile)?\s*\(", "inline assembly"),
+TARGET_CODE = [(r"\b_mm\d*_\w+", "an intrinsic"), (r"\b__m(128|256|512)\w*", "a vector type"),
+               (r"\b(__)?asm\b\s*(volatile)?\s*\(", "inline assembly"),
                (r"(imm|arm_neon|x86)intrin\.h|arm_neon\.h", "a header of intrinsics")]
 
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')

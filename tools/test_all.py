@@ -20,6 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LONG_VARIABLE = "TILEWRIGHT_LONG_TESTS"
 TAIL = 40  # lines of a failed runner that are shown
 SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed", re.M)
 CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (\d+) test\(s\)", re.M)
@@ -74,13 +75,25 @@ def check_jobs(build):
     yield Job("format", [os.path.join(ROOT, "tools", "format.sh"), "--check"])
 
 
+def has_long_version(test):
+    """Whether the unit test asks for the variable that makes it take more samples."""
+    for source in (f"test_{test}.c", f"{test}.c"):
+        path = os.path.join(ROOT, "test", "unit", source)
+        if os.path.exists(path):
+            with open(path) as f:
+                return LONG_VARIABLE in f.read()
+    return False
+
+
 def unit_jobs(build, long=False, env=None, name="unit"):
-    """One job for each test that ctest lists."""
+    """One job for each test that ctest lists; long: those that have a long version, in that version."""
     listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
     for test in json.loads(listing.stdout)["tests"]:
         extra = dict(env or {})
         if long:
-            extra["TILEWRIGHT_LONG_TESTS"] = "1"
+            if not has_long_version(test["name"]):
+                continue
+            extra[LONG_VARIABLE] = "1"
         command = test.get("command") or ["false"]  # without a command: not built
         yield Job(f"{name} {test['name']}", command, seconds=3600 if long else 600, env=extra)
 
@@ -90,6 +103,11 @@ def tool_jobs(build):
         if os.path.basename(script) != os.path.basename(__file__):
             yield Job("tools " + os.path.basename(script)[len("test_"):-len(".py")], [sys.executable, script],
                       env={"TILEWRIGHT_BUILD": build})
+
+
+def cli_jobs(build):
+    script = os.path.join(ROOT, "test", "cli", "test_cli.py")
+    yield Job("command line", [sys.executable, script, os.path.join(build, "tilewright"), ROOT])
 
 
 def cases_job(build, name, folder, known, *options):
@@ -128,7 +146,8 @@ def sanitizer_jobs(build):
     yield from unit_jobs(place, name="sanitizers")
 
 
-STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs)]
+STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cli", cli_jobs), ("cases", case_jobs),
+          ("node", node_jobs)]
 LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_jobs),
                ("sanitizers", sanitizer_jobs)]
 

@@ -164,7 +164,7 @@ static struct value rounded(struct evaluator *v, struct value a, enum twir_kind 
 
 static struct value float_binary(struct evaluator *v, const struct twir_expr *e, struct value a, struct value b)
 {
-	double fa, fb;
+	double fa = 0, fb = 0;
 	const bool pa = plain(a, &fa), pb = plain(b, &fb);
 	if (pa && pb) {
 		switch (e->kind) {
