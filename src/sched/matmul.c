@@ -41,7 +41,7 @@ static int64_t size_or(const struct twir_expr *e, int64_t otherwise)
 	return twir_const_int(e, &v) ? v : otherwise;
 }
 
-/* Packing pays from a few rows on, and a panel must not overflow the scratch a thread can afford. */
+/* Packing pays from a few rows on, lanes from a few columns on, and a panel must not overflow the scratch a thread can afford. */
 static bool applicable(const struct tw_task *task, const struct tw_target *t)
 {
 	struct operands o;
@@ -49,8 +49,9 @@ static bool applicable(const struct tw_task *task, const struct tw_target *t)
 	if (!match(c, &o))
 		return false;
 	const int rank = c->out->rank;
-	const int64_t m = size_or(c->out->shape[rank - 2], 64), k = size_or(o.fold->arg[1], 1024);
-	return m >= 4 && k > 0 && k * 2 * t->lanes * 8 <= 16 << 20;
+	const int64_t m = size_or(c->out->shape[rank - 2], 64), n = size_or(c->out->shape[rank - 1], 64);
+	const int64_t k = size_or(o.fold->arg[1], 1024);
+	return m >= 4 && n >= 4 && k > 0 && k * 2 * t->lanes * 8 <= 16 << 20;
 }
 
 /* Register tiles that fit: accumulators, nv vectors of B and one broadcast. Nothing here knows a size. */
