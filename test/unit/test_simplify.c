@@ -282,9 +282,297 @@ static void values_stay_under_guards(void **state UNUSED)
 	random_cases(50000, true);
 }
 
+
+/* A program of a text, simplified. */
+struct job {
+	struct tw_arena *a;
+	const char *text;
+	struct twir_module *m;
+};
+
+static void do_simplify(void *arg)
+{
+	struct job *j = arg;
+	j->m = twir_module_new(j->a);
+	twir_parse(j->m, "test", j->text);
+	struct twir_program *p = j->m->programs.at[0];
+	twir_verify_program(j->m, p, TW_ERR_MODEL);
+	twir_simplify_program(j->m, p);
+	twir_verify_program(j->m, p, TW_ERR_INTERNAL);
+}
+
+static struct job simplified(struct tw_arena *a, const char *text)
+{
+	struct job j = {.a = a, .text = text};
+	struct tw_error e;
+	if (!tw_try(&e, do_simplify, &j)) {
+		print_error("%s\n%s\n", e.text, text);
+		fail();
+	}
+	return j;
+}
+
+static void find_store(void *arg, const struct twir_stmt *s)
+{
+	if (s->kind == TWIR_STORE)
+		*(const struct twir_stmt **)arg = s;
+}
+
+struct rule {
+	const char *around; /* statements around, each brace is closed */
+	const char *before, *after;
+};
+
+static void check_rules(const char *launch, const struct rule *rules, int n, const char *type)
+{
+	int wrong = 0;
+	for (int k = 0; k < n; k++) {
+		struct tw_arena *a = arena_new();
+		struct tw_buf b;
+		buf_init(&b, a);
+		buf_printf(&b, "symbol M, N, K, P in 1..1000, Q multiple 32;\nprogram p(A: f32[4096], I: i32[64], out O: %s[1]) launch %s {\n", type, launch);
+		buf_printf(&b, "%s O[0] = %s;", rules[k].around, rules[k].before);
+		for (const char *c = rules[k].around; *c; c++)
+			if (*c == '{')
+				buf_puts(&b, " }");
+		buf_puts(&b, "\n}\n");
+		struct job j = simplified(a, b.at);
+		const struct twir_stmt *s = NULL;
+		twir_visit_block(j.m->programs.at[0]->body, find_store, NULL, &s);
+		assert_non_null(s);
+		const char *got = twir_print_expr(a, s->u.store.value);
+		if (strcmp(got, rules[k].after) != 0) {
+			print_error("%s\n  is  %s\n not  %s\n", b.at, got, rules[k].after);
+			wrong++;
+		}
+		arena_free(a);
+	}
+	assert_int_equal(wrong, 0);
+}
+
+#define X   "for x in repeat(N) {"
+#define IJ  "for i in repeat(M) { for j in repeat(N) {"
+#define I16 "for x in repeat(N) { for i in repeat(16) {"
+
+static const struct rule index_rules[] = {
+	/* a quotient and its remainder */
+	{X, "x / 16 * 16 + x % 16", "x"},
+	{X, "M + 3 * (x % 16) - 2 + 48 * (x / 16)", "M + x * 3 - 2"},
+	{X, "x / 12 * (12 * K) + x % 12 * K", "x * K"},
+	{X, "x - x / 16 * 16", "x % 16"},
+	{X, "x / 32 * 32 + x / 8 % 4 * 8 + x % 8", "x"},
+	{X, "x / 8 % 4 * 8 + x % 8", "x % 32"},
+	{X, "(x / 4) / 8", "x / 32"},
+	{X, "x % 32 / 8", "x / 8 % 4"},
+	{X, "x % 32 % 8", "x % 8"},
+	{X, "(x * 3 + 32 * M + 7) % 32", "(x * 3 + 7) % 32"},
+	{X, "(64 * x + 33) / 32", "x * 2 + 1"},
+	{X, "(64 * x - 1) / 32", "x * 2 - 1"},
+	{X, "(64 * x - 1) % 32", "31"},
+	/* ranges */
+	{I16, "(16 * x + i) / 16", "x"},
+	{I16, "(16 * x + i) % 16", "i"},
+	{I16, "(16 * x + i) / 32", "x / 2"},
+	{I16, "(16 * x + i) % 32", "i + x % 2 * 16"},
+	{I16, "(i + 32 * x) / 8", "x * 4 + i / 8"},
+	{I16, "i / 16", "0"},
+	{I16, "(i + 16) / 16", "1"},
+	{I16, "min(i, 15) + max(i, 0) + min(i, 0)", "i * 2"},
+	{I16, "i * 0 + i / 17 * x", "0"},
+	/* symbols */
+	{X, "x % N", "x"},
+	{X, "x / N", "0"},
+	{IJ, "(i * N + j) / N", "i"},
+	{IJ, "(N * i + j) % N", "j"},
+	{IJ, "(K * (M * N) + i * N + j) / (M * N)", "K"},
+	{IJ, "(K * (M * N) + i * N + j) % (M * N) / N", "i"},
+	{IJ, "(i * (N + 1) + j) / (N + 1)", "i"},
+	{IJ, "(i * (N + 1) + j) % (N + 1)", "j"},
+	{IJ, "min(i, M - 1) + min(j + 1, N)", "i + j + 1"},
+	{"", "N / M * 0 + Q % 32 + Q % 16", "0"},
+	{"", "Q / 32 * 32", "Q"},
+	{"", "ceil_div(Q, 16) * 16", "Q"},
+	{"", "P / P + P % P", "1"},
+	{"", "N / N", "N / N"}, /* N may be 0 */
+	/* ceil_div, round_up */
+	{"", "ceil_div(16 * N, 16)", "N"},
+	{"", "ceil_div(16 * N + 17, 16)", "N + 2"},
+	{"", "round_up(N, 16)", "ceil_div(N, 16) * 16"},
+	{"", "ceil_div(ceil_div(N, 4), 8)", "ceil_div(N, 32)"},
+	{"", "ceil_div(4 * N + 2, 8)", "ceil_div(N + 1, 2)"},
+	{X, "ceil_div(x, N)", "ceil_div(x, N)"},
+	{X, "ceil_div(x + 1, N)", "1"},
+	/* sums */
+	{X, "3 * x + 4 * x - (x + 5) + M + 7", "x * 6 + M + 2"},
+	{X, "(M + 1) * (x - 1)", "M * x + x - M - 1"},
+	{X, "-x + 5 - M", "5 - x - M"},
+	{X, "min(min(x, 9), 7)", "min(x, 7)"},
+	{X, "max(N - x, 1)", "N - x"},
+	{X, "x < N ? x : M", "x"},
+	{X, "x < 4 ? min(x, 3) : max(x, 4)", "x"},
+	{X, "I[x] < 4i32 ? x + 0 : x", "x"},
+	{X, "index(i32(min(x, 100)))", "min(x, 100)"},
+	{"let y = 32 * M; let z = y + 64; " X, "(z + x) / 32 * 32 + (x + z) % 32 - z", "x"},
+};
+
+static const struct rule bool_rules[] = {
+	{X, "x < N", "true"},
+	{X, "x + 1 <= N", "true"},
+	{X, "0 <= x and x < N", "true"},
+	{X, "x >= N or x < 0", "false"},
+	{X, "x + M < N + M", "true"},
+	{X, "x == N", "false"},
+	{X, "2 * x == 2 * M + 1", "false"},
+	{X, "x + 3 <= M + 2", "x < M"},
+	{X, "4 * x < 4 * M + 3", "x <= M"},
+	{X, "not (x < M)", "M <= x"},
+	{X, "x < 10 and x < 5", "x < 5"},
+	{X, "x < M and x < M + 1", "x < M"},
+	{X, "x < 5 or x < 10", "x < 10"},
+	{X, "x < M and M <= x", "false"},
+	{X, "Q + 32 <= 40 and Q != 0", "false"},
+	{IJ, "i * N + j < M * N", "true"},
+	{IJ, "0 <= i * N + j", "true"},
+	{"if N > 3 { " X, "N + x > 3", "true"},
+	{"if K + 16 <= N { for i in repeat(16) {", "K + i < N", "true"},
+	{"if not (M < 5) {", "M >= 5", "true"},
+	{"let e = N - 1; for i in repeat(min(8, N)) {", "i <= e", "true"},
+	{"for b in repeat(ceil_div(N, 32)) {", "32 * b < N", "true"},
+	{"for b in repeat(ceil_div(N, 32)) { for i in repeat(min(32, N - 32 * b)) {", "32 * b + i < N", "true"},
+	{"for b in repeat(N / 32) { for i in repeat(32) {", "32 * b + i < N", "true"},
+	{"for b in repeat(max(1, ceil_div(N, 32))) { ", "b < N", "b < N"},
+};
+
+static const struct rule launch_rules[] = {
+	{"", "core / ceil_div(N, 256)", "core / ceil_div(N, 256)"},
+	{"", "min(core / ceil_div(N, 256), ceil_div(M, 96) - 1)", "core / ceil_div(N, 256)"},
+	{"", "core % ceil_div(N, 256) + core / ceil_div(N, 256) * ceil_div(N, 256)", "core"},
+	{"", "min(256, N - core % ceil_div(N, 256) * 256 + 256)", "256"},
+	{"", "max(N - core % ceil_div(N, 256) * 256, 1)", "N - core % ceil_div(N, 256) * 256"},
+};
+
+static void rules_of_sums(void **state UNUSED)
+{
+	check_rules("core(1)", index_rules, TW_COUNT(index_rules), "index");
+}
+
+static void rules_of_conditions(void **state UNUSED)
+{
+	check_rules("core(1)", bool_rules, TW_COUNT(bool_rules), "i1");
+}
+
+static void facts_of_the_launch(void **state UNUSED)
+{
+	check_rules("core(ceil_div(M, 96) * ceil_div(N, 256)), lane(16)", launch_rules, TW_COUNT(launch_rules), "index");
+}
+
+static void floats_stay_exact(void **state UNUSED)
+{
+	static const struct rule rules[] = {
+		{"", "A[0] * 1.0 + A[1] / 1.0", "A[0] + A[1]"},
+		{"", "A[0] + 0.0", "A[0] + 0.0"},
+		{"", "A[0] * 0.0", "A[0] * 0.0"},
+		{"", "A[0] - A[0]", "A[0] - A[0]"},
+		{"", "A[0] == A[0] ? 1.0 : 0.0", "A[0] == A[0] ? 1.0 : 0.0"},
+		{"", "not (A[0] < 1.0) ? 1.0 : 0.0", "not (A[0] < 1.0) ? 1.0 : 0.0"},
+		{"", "max(A[3], A[3])", "A[3]"},
+		{X, "x < N ? A[x % N] : A[0]", "A[x]"},
+		/* a select loads both sides: an index must not rely on its condition */
+		{X, "select(x < 4096, A[min(x, 4095)], 0.0)", "select(x < 4096, A[min(x, 4095)], 0.0)"},
+		{X, "x < 4096 ? A[min(x, 4095)] : 0.0", "x < 4096 ? A[x] : 0.0"},
+	};
+	check_rules("core(1)", rules, TW_COUNT(rules), "f32");
+}
+
+static void check_body(const char *before, const char *after)
+{
+	static const char head[] = "symbol N;\n\nprogram p(A: f32[N], out B: f32[N])\n  launch core(ceil_div(N, 16)), lane(16)\n{\n";
+	struct tw_arena *a = arena_new();
+	struct job j = simplified(a, arena_printf(a, "%s%s}\n", head, before));
+	const char *got = twir_print_program(a, j.m, j.m->programs.at[0]);
+	assert_string_equal(got, arena_printf(a, "%s%s}\n", head, after));
+	arena_free(a);
+}
+
+static void statements(void **state UNUSED)
+{
+	/* the launch says that there is work: N is not 0 */
+	check_body("  let unused = A[0]; let n = N; let two = 2;\n for i in repeat(1) { for k in repeat(0) { B[k] = 0.0; }\n"
+		   "  if i < n { B[i + two] = 1.0; } }",
+		"  B[2] = 1.0;\n");
+	check_body("  if core * 16 < N { B[0] = A[0]; } else { B[1] = A[1]; }", "  B[0] = A[0];\n");
+	check_body("  if A[0] < 1.0 { } else { B[0] = 1.0; }", "  if not (A[0] < 1.0) {\n    B[0] = 1.0;\n  }\n");
+	check_body("  if core < 5 { let x = A[0]; } \n shared s: f32[16]; B[0] = 1.0;", "  B[0] = 1.0;\n");
+	check_body("  for (i, j) in repeat(1, 1) { B[i + j] = 1.0; }", "  B[0] = 1.0;\n");
+	check_body("  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) { if i < N { B[i] = A[min(i, N - 1)]; } }",
+		"  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) {\n    B[i] = A[i];\n  }\n");
+	check_body("  for (i) in spatial(ceil_div(N, 16)) on core within (N) { B[i] = 1.0; }",
+		"  for (i) in spatial(ceil_div(N, 16)) on core {\n    B[i] = 1.0;\n  }\n");
+	check_body("  specialise core * 16 + 16 <= N { for k in repeat(min(16, N - 16 * core)) { B[16 * core + k] = 1.0; } }",
+		"  specialise core * 16 + 16 <= N {\n    for k in repeat(min(N - core * 16, 16)) {\n      B[core * 16 + k] = 1.0;\n    }\n  }\n");
+	check_body("  if core * 16 + 16 <= N { for k in repeat(min(16, N - 16 * core)) { B[16 * core + k] = 1.0; } }",
+		"  if core * 16 + 16 <= N {\n    for k in repeat(16) {\n      B[core * 16 + k] = 1.0;\n    }\n  }\n");
+}
+
+static void linear(void **state UNUSED)
+{
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	struct twir_facts f;
+	const struct twir_type index = twir_scalar_type(TWIR_INDEX);
+	struct twir_var *v = twir_var_new(m, TWIR_LOOP, index, "v"), *w = twir_var_new(m, TWIR_LOOP, index, "w");
+	const struct twir_expr *x = twir_var(m, v), *y = twir_var(m, w), *n = twir_var(m, twir_symbol(m, "N")), *base;
+	int64_t stride;
+	twir_facts_init(&f, m);
+	twir_facts_range(&f, v, 0, 15);
+	const struct twir_expr *e = twir_add(m, twir_mul(m, twir_add(m, x, y), n), twir_sub(m, twir_mul(m, x, twir_index(m, 3)), y));
+	assert_false(twir_linear_in(&f, e, v, &base, &stride)); /* the stride is N + 3 */
+	e = twir_sub(m, e, twir_mul(m, n, x));
+	assert_true(twir_linear_in(&f, e, v, &base, &stride));
+	assert_int_equal(stride, 3);
+	assert_ptr_equal(base, twir_simplify(&f, twir_sub(m, twir_mul(m, y, n), y)));
+	e = twir_div(m, twir_add(m, twir_mul(m, y, twir_index(m, 16)), x), twir_index(m, 16));
+	assert_true(twir_linear_in(&f, e, v, &base, &stride)); /* = w */
+	assert_int_equal(stride, 0);
+	assert_ptr_equal(base, y);
+	e = twir_mod(m, twir_add(m, x, y), n);
+	assert_false(twir_linear_in(&f, e, v, &base, &stride));
+	arena_free(a);
+}
+
+static void facts_come_and_go(void **state UNUSED)
+{
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	struct twir_facts f;
+	const struct twir_expr *n = twir_var(m, twir_symbol(m, "N")), *k = twir_var(m, twir_symbol(m, "K"));
+	const struct twir_expr *less = twir_lt(m, k, n), *five = twir_index(m, 5);
+	twir_facts_init(&f, m);
+	assert_false(twir_prove(&f, less));
+	const int outer = twir_facts_assume(&f, twir_le(m, n, five));
+	assert_int_equal(twir_range_of(&f, n).hi, 5);
+	const int inner = twir_facts_assume(&f, less);
+	assert_true(twir_prove(&f, less));
+	assert_true(twir_prove(&f, twir_lt(m, k, five)));
+	assert_false(twir_prove(&f, twir_lt(m, k, twir_index(m, 4))));
+	twir_facts_forget(&f, inner);
+	assert_false(twir_prove(&f, less));
+	assert_int_equal(twir_range_of(&f, n).hi, 5);
+	twir_facts_forget(&f, outer);
+	assert_int_equal(twir_range_of(&f, n).hi, INT64_MAX);
+	arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_of_sums),
+		cmocka_unit_test(rules_of_conditions),
+		cmocka_unit_test(facts_of_the_launch),
+		cmocka_unit_test(floats_stay_exact),
+		cmocka_unit_test(statements),
+		cmocka_unit_test(linear),
+		cmocka_unit_test(facts_come_and_go),
 		cmocka_unit_test(values_stay),
 		cmocka_unit_test(values_stay_under_guards),
 	};
