@@ -166,19 +166,39 @@ static enum tw_code mismatch(const struct twrt_context *c, int i, int d, int64_t
 			 p->inputs[i].name, d, (long long)c->inputs[i].dims[d], text, (long long)want);
 }
 
+/* A symbol that is an element of an integer input. */
+static enum tw_code element(const struct twrt_context *c, int i, int64_t index, int64_t *value, struct tw_error *e)
+{
+	const struct twrt_io *io = &c->model->plan.inputs[i];
+	int64_t n = 1;
+	for (int d = 0; d < io->rank; d++)
+		n *= c->inputs[i].dims[d]; /* set_input saw that it fits */
+	if (index >= n)
+		return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" has %lld elements; the model needs more", io->name,
+				 (long long)n);
+	*value = io->type == TWRT_I32 ? ((const int32_t *)c->inputs[i].data)[index]
+				      : ((const int64_t *)c->inputs[i].data)[index];
+	return TW_ERR_OK;
+}
+
 static enum tw_code bind(struct twrt_context *c, struct tw_error *e)
 {
 	const struct twrt_plan *p = &c->model->plan;
 	for (int i = 0; i < p->ninputs; i++)
 		if (!c->inputs[i].set)
 			return TWRT_FAIL(e, TW_ERR_INPUT, "input \"%s\" was not given", p->inputs[i].name);
-	for (int k = 0; k < p->nsymbols; k++)
-		if (p->sources[k].input >= 0)
-			c->symbols[k] = c->inputs[p->sources[k].input].dims[p->sources[k].dim];
+	for (int k = 0; k < p->nsymbols; k++) {
+		const struct twrt_source *from = &p->sources[k];
+		if (from->input >= 0 && from->dim >= 0)
+			c->symbols[k] = c->inputs[from->input].dims[from->dim];
+		else if (from->input >= 0)
+			TWRT_TRY(element(c, from->input, -1 - (int64_t)from->dim, &c->symbols[k], e));
+	}
 	for (int k = 0; k < p->nsymbols; k++) {
 		bool bad = false;
-		if (p->sources[k].input < 0)
-			c->symbols[k] = twrt_expr_eval(&p->sources[k].most, c->symbols, &bad);
+		if (p->sources[k].input >= 0)
+			continue;
+		c->symbols[k] = twrt_expr_eval(&p->sources[k].most, c->symbols, &bad);
 		if (bad || c->symbols[k] < 0)
 			return TWRT_FAIL(e, TW_ERR_INPUT,
 					 "the sizes of these inputs are too large: a size does not fit in 64 bits");

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS = 64, MOST_THREADS = 1024, SPIN_NS = 100 * 1000 };
+enum { SLOTS = 16, MOST_THREADS = 1024, SPIN_NS = 100 * 1000 };
 
 struct slot {
 	_Alignas(64) atomic_int taken; /* by a caller */

@@ -113,10 +113,13 @@ struct twrt_check { /* a condition on sizes that must hold for these inputs, wit
 struct twrt_plan {
 	int nsymbols;
 	const char *const *symbols;
-	/* where a symbol's value comes from: dimension `dim` of input `input`; every later occurrence is checked to be
-	   equal. input -1: data decides: the first host step that has an output with this symbol alone as a dimension.
-	   Until then its value is `most`, an upper bound over the symbols of inputs and those before it, which memory
-	   is planned with. */
+	/* Where a symbol's value comes from:
+	   input >= 0, dim >= 0: dimension `dim` of input `input`; every later occurrence is checked to be equal.
+	   input >= 0, dim < 0: the value of element -1 - dim of that input, of type i32 or i64: a shape or a count given
+	   as data. It may be negative.
+	   input -1: data decides: the first host step that has an output with this symbol alone as a dimension. Until then
+	   its value is `most`, an upper bound over the symbols of inputs and those before it, which memory is planned
+	   with. */
 	const struct twrt_source {
 		int input, dim;
 		struct twrt_expr most;

@@ -96,11 +96,14 @@ static enum tw_code check_symbols(const struct twrt_plan *p, struct tw_error *e)
 	for (int i = 0; i < p->nsymbols; i++) {
 		const struct twrt_source *s = &p->sources[i];
 		NEED(p->symbols[i], "symbol %d has no name", i);
-		if (s->input == -1)
+		if (s->input == -1) {
 			NEED(bound_valid(p, i), "symbol %s has no proper bound", p->symbols[i]);
-		else
-			NEED(s->input >= 0 && s->input < p->ninputs && s->dim >= 0 && s->dim < p->inputs[s->input].rank,
-			     "symbol %s comes from nowhere", p->symbols[i]);
+			continue;
+		}
+		NEED(s->input >= 0 && s->input < p->ninputs && s->dim < p->inputs[s->input].rank,
+		     "symbol %s comes from nowhere", p->symbols[i]);
+		NEED(s->dim >= 0 || p->inputs[s->input].type == TWRT_I32 || p->inputs[s->input].type == TWRT_I64,
+		     "symbol %s is the value of something else than an integer", p->symbols[i]);
 	}
 	for (int i = 0; i < p->nchecks; i++)
 		NEED(p->checks[i].text && twrt_expr_valid(&p->checks[i].cond, p->nsymbols), "check %d: bad expression",
