@@ -2,7 +2,7 @@
  * needs: unroll_registers (offsets are whole); breaks: nothing.
  *
  * The C compiler cannot do it: total division is a conditional expression, and offsets come in the simplifier's order, not by loop depth.
- * Only scalars of type index without loads move: they are pure and total. A let goes right before the outermost loop that it is fixed in,
+ * Only integers without loads move, scalars of type index and vectors that cost something: they are pure and total. A let goes right before the outermost loop that it is fixed in,
  * so nothing is evaluated that the block around that loop would not reach. */
 #include "pass/pass_int.h"
 
@@ -52,6 +52,27 @@ static bool worth(const struct twir_expr *e)
 		return worth(e->arg[0]) || worth(e->arg[1]);
 	default:
 		return true;
+	}
+}
+
+/* Of index vectors and masks: what is more than a splat and a few additions, for vectors that wait occupy registers. */
+static bool worth_vector(const struct twir_expr *e)
+{
+	switch (e->kind) {
+	case TWIR_Mul:
+	case TWIR_Div:
+	case TWIR_Mod:
+	case TWIR_Min:
+	case TWIR_Max:
+		return true;
+	case TWIR_Splat:
+	case TWIR_Cast:
+		return e->arg[0]->type.lanes > 1 && worth_vector(e->arg[0]);
+	default:
+		for (int i = 0; i < e->n; i++)
+			if (e->arg[i]->type.lanes > 1 && worth_vector(e->arg[i]))
+				return true;
+		return false;
 	}
 }
 
@@ -107,19 +128,20 @@ static const struct twir_expr *rewrite(struct hoist *h, const struct twir_expr *
 {
 	if (e->n == 0)
 		return e;
-	if (e->loads || e->type.scalar != TWIR_INDEX || e->type.lanes != 1)
+	const bool vector = e->type.lanes > 1 && twir_is_int(e->type.scalar);
+	if (e->loads || !(vector || (e->type.scalar == TWIR_INDEX && e->type.lanes == 1)))
 		return by_args(h, e, depth);
 	const int home = depth_of(h, e);
-	if (home >= depth || !worth(e))
-		return (e->kind == TWIR_Add || e->kind == TWIR_Sub) && home <= depth ? sum(h, e, depth)
-										     : by_args(h, e, depth);
+	if (home >= depth || !(vector ? worth_vector(e) : worth(e)))
+		return !vector && (e->kind == TWIR_Add || e->kind == TWIR_Sub) ? sum(h, e, depth)
+									       : by_args(h, e, depth);
 	struct level *l = &h->level[home];
 	struct twir_var *v = map_get_ptr(&l->memo, e);
 	if (!v) {
 		const struct twir_expr *value = rewrite(h, e, home);
 		if (value->kind == TWIR_Var || value->kind == TWIR_Const)
 			return value;
-		v = twir_var_new(h->m, TWIR_BOUND, e->type, "o");
+		v = twir_var_new(h->m, TWIR_BOUND, e->type, vector ? "v" : "o");
 		map_set_ptr(&h->depths, v, (void *)(intptr_t)(home + 1));
 		map_set_ptr(&l->memo, e, v);
 		twp_list_add(&l->lets, twir_let(h->m, v, value));

@@ -421,21 +421,41 @@ enum twp_access twp_access(struct twp_lower *k, struct twp_ctx *c, const struct 
 	return TWP_SCATTERED;
 }
 
-static const struct twir_expr *memory_load(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
+/* other: what excluded lanes give; a scalar. */
+static const struct twir_expr *memory_load(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e,
+					   const struct twir_expr *other)
 {
 	struct twir_module *m = k->m;
 	struct twir_tensor *t = e->u.tensor;
 	TW_CHECK(e->nidx == 1, "indices are flat");
-	const struct twir_expr *at, *zero = twir_const_of(m, twir_scalar_type(t->type), 0), *x;
+	const struct twir_expr *at, *x;
 	switch (twp_access(k, c, e->arg[0], &at)) {
 	case TWP_ONE:
 		x = twir_load(m, t, 1, &at);
-		return c->any ? twir_cond(m, c->any, x, zero) : x;
+		return c->any ? twir_cond(m, c->any, x, other) : x;
 	case TWP_WIDE:
-		return twir_load_wide(m, t, 1, &at, k->lanes, c->mask, c->mask ? zero : NULL);
+		return twir_load_wide(m, t, 1, &at, k->lanes, c->mask, c->mask ? other : NULL);
 	default:
-		return twir_gather(m, t, at, c->mask, c->mask ? zero : NULL);
+		return twir_gather(m, t, at, c->mask, c->mask ? other : NULL);
 	}
+}
+
+/* A load of memory, or a constant otherwise: the masked load's else value does the choice. */
+static const struct twir_expr *load_or_constant(struct twp_lower *k, const struct twp_ctx *from,
+						const struct twir_expr *e, const struct twir_expr *cond)
+{
+	for (int arm = 1; arm <= 2; arm++) {
+		const struct twir_expr *load = e->arg[arm], *other = e->arg[3 - arm], *base;
+		int64_t stride;
+		if (load->kind != TWIR_Load || reg_of(k, load) || !twp_varies(k, load) || other->kind != TWIR_Const)
+			continue;
+		if (linear(k, load->arg[0], &base, &stride) && stride == 0)
+			continue; /* one element for all lanes: there is no mask */
+		struct twp_ctx c;
+		twp_ctx_narrow(k, &c, from, e->arg[0], arm == 2, cond);
+		return memory_load(k, &c, load, other);
+	}
+	return NULL;
 }
 
 static const struct twir_expr *conditional(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
@@ -449,6 +469,9 @@ static const struct twir_expr *conditional(struct twp_lower *k, struct twp_ctx *
 		b = twp_vector(k, twp_lower_expr(k, c, e->arg[2]));
 		return twir_cond(m, cond, a, b);
 	}
+	a = load_or_constant(k, c, e, cond);
+	if (a)
+		return a;
 	twp_ctx_init(k, &then, c);
 	twp_ctx_init(k, &other, c);
 	if (reads(k, e->arg[1]))
@@ -476,7 +499,7 @@ const struct twir_expr *twp_lower_expr(struct twp_lower *k, struct twp_ctx *c, c
 	else if (r)
 		done = reg_load(k, c, r, e);
 	else if (e->kind == TWIR_Load)
-		done = memory_load(k, c, e);
+		done = memory_load(k, c, e, twir_const_of(m, twir_scalar_type(e->u.tensor->type), 0));
 	else if (e->kind == TWIR_Cond)
 		done = conditional(k, c, e);
 	else if ((twir_kind_flags(e->kind) & TWIR_F_CMP) && e->arg[0]->type.scalar == TWIR_INDEX)
