@@ -153,12 +153,14 @@ static void run_blocks(struct twiri_machine *x)
 		run_block(x, f, block);
 }
 
+/* An out parameter that is its input's buffer: what it has overwritten may not be read any more. */
 static void link_alias(struct twiri_machine *x)
 {
-	for (int in = 0; in < x->program->nparams; in++)
-		for (int out = 0; out < x->program->nparams; out++)
-			if (x->program->params[in]->alias == x->program->params[out] && x->tensors[in]->data == x->tensors[out]->data)
-				x->tensors[in]->overwritten = x->tensors[out]->elements >= x->tensors[in]->elements ? x->tensors[out]->state : NULL;
+	for (int out = 0; out < x->program->nparams; out++)
+		for (int in = 0; in < x->program->nparams; in++)
+			if (x->program->params[out]->alias == x->program->params[in] && x->tensors[in]->data == x->tensors[out]->data &&
+			    x->tensors[out]->elements >= x->tensors[in]->elements)
+				x->tensors[in]->overwritten = x->tensors[out]->state;
 }
 
 static void new_tensors(struct twiri_machine *x)

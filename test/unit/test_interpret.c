@@ -280,6 +280,375 @@ static void missing_barriers_are_races(void **state UNUSED)
 	}
 }
 
+
+/* Single nodes: a program that stores one expression over these inputs. */
+static const float X[] = {0.0f, -0.0f, 1.5f, -2.5f, INFINITY, -INFINITY, NAN, 3e38f};
+static const double D[] = {0.0, -0.0, 1.5, -2.5, INFINITY, NAN, 1e300, 0x1.000001p0};
+static const int8_t B[] = {-128, 127, -1, 5};
+static const uint8_t U[] = {255, 0, 1, 200};
+static const int32_t I[] = {INT32_MIN, INT32_MAX, -1, 7, -7, 2, 0};
+static const int64_t L[] = {INT64_MIN, INT64_MAX, -1, 7, -7, 2, 0, (1LL << 53) + 1};
+static const uint64_t V[] = {UINT64_MAX, 0, 1, 10};
+static const uint16_t H[] = {0x3c00, 0xfc00, 0x7e00, 0x0001}; /* 1, -inf, nan, 2^-24 */
+static const uint16_t G[] = {0x3f80, 0xff80, 0x7fc0, 0x4049};
+
+#define INPUTS "X: f32[8], D: f64[8], B: i8[4], U: u8[4], I: i32[7], L: i64[8], V: u64[4], H: f16[4], G: bf16[4]"
+
+static void one_node(const char *type, const char *expr, void *out)
+{
+	struct tw_arena *a = arena_new();
+	struct run *r = load(arena_printf(a, "program p(%s, out O: %s[1]) launch core(1) { O[0] = %s; }", INPUTS, type, expr));
+	const void *const data[] = {X, D, B, U, I, L, V, H, G};
+	const int64_t n[] = {TW_COUNT(X), TW_COUNT(D), TW_COUNT(B), TW_COUNT(U), TW_COUNT(I), TW_COUNT(L), TW_COUNT(V), TW_COUNT(H), TW_COUNT(G)};
+	struct twir_data params[10];
+	for (int k = 0; k < TW_COUNT(data); k++)
+		params[k] = (struct twir_data){(void *)(uintptr_t)data[k], n[k]};
+	params[9] = (struct twir_data){out, 1};
+	twir_interpret(r->m, r->m->programs.at[0], &r->b, params);
+	arena_free(r->a);
+	arena_free(a);
+}
+
+static void nodes_f32(void **state UNUSED)
+{
+	static const struct {
+		const char *expr;
+		float want;
+	} cases[] = {
+		{"X[2] + X[3]", -1.0f}, {"X[2] - X[3]", 4.0f}, {"X[2] * X[3]", -3.75f}, {"X[3] / X[2]", -2.5f / 1.5f}, {"X[2] / X[0]", INFINITY},
+		{"X[0] / X[0]", NAN}, {"X[4] - X[4]", NAN}, {"X[7] * X[2]", INFINITY}, {"-X[0]", -0.0f}, {"abs(X[1])", 0.0f}, {"X[1] + X[1]", -0.0f},
+		{"sqrt(X[2] + 2.5)", 2.0f}, {"sqrt(X[3])", NAN}, {"sqrt(X[1])", -0.0f},
+		{"floor(X[3])", -3.0f}, {"ceil(X[3])", -2.0f}, {"round(X[3])", -2.0f}, {"round(X[2])", 2.0f}, {"round(-X[3])", 2.0f}, {"trunc(X[3])", -2.0f},
+		{"round(X[2] - 1.0)", 0.0f}, {"ceil(X[2] - 2.0)", -0.0f},
+		{"min(X[2], X[3])", -2.5f}, {"max(X[2], X[3])", 1.5f}, {"min(X[6], X[2])", NAN}, {"min(X[2], X[6])", NAN}, {"max(X[6], X[2])", NAN},
+		{"max(X[2], X[6])", NAN}, {"min(X[0], X[1])", -0.0f}, {"minnum(X[6], X[2])", 1.5f}, {"minnum(X[2], X[6])", NAN},
+		{"maxnum(X[6], X[2])", 1.5f}, {"maxnum(X[2], X[6])", NAN}, {"maxnum(X[4], X[2])", INFINITY},
+		{"fma(X[7], X[2], X[5])", -INFINITY}, {"fma(X[7], 2.0, -X[7])", 3e38f}, {"X[7] * 2.0 + -X[7]", INFINITY},
+		{"fma(16777217.0, 1.0, X[2])", 16777218.0f},
+		{"X[0] == X[1] ? 1.0 : 2.0", 1.0f}, {"X[6] == X[6] ? 1.0 : 2.0", 2.0f}, {"X[6] != X[6] ? 1.0 : 2.0", 1.0f}, {"X[6] < X[2] ? 1.0 : 2.0", 2.0f},
+		{"X[2] <= X[2] ? 1.0 : 2.0", 1.0f}, {"not (X[6] < X[2]) ? 1.0 : 2.0", 1.0f}, {"select(X[2] < X[4], X[2], X[3])", 1.5f},
+		{"L[3] < 0 ? X[100] : X[2]", 1.5f}, /* the side that is not chosen is not loaded */
+		{"f32(I[0])", -2147483648.0f}, {"f32(I[1])", 2147483648.0f}, {"f32(V[0])", 18446744073709551616.0f}, {"f32(L[7])", 9007199254740992.0f},
+		{"f32(B[0])", -128.0f}, {"f32(U[0])", 255.0f}, {"f32(D[6])", INFINITY}, {"f32(D[7])", 1.0f}, {"f32(D[7] + 0x1p-50f64)", 0x1.000002p0f}, {"f32(X[6] < X[2])", 0.0f},
+		{"f32(H[0])", 1.0f}, {"f32(H[1])", -INFINITY}, {"f32(H[2])", NAN}, {"f32(H[3])", 0x1p-24f}, {"f32(G[0])", 1.0f}, {"f32(G[3])", 3.140625f},
+		{"bitcast_f32(1069547520i32)", 1.5f}, {"reduce(add, splat(X[2], 8))", 12.0f}, {"extract(splat(X[3], 4), 2)", -2.5f},
+		{"reduce(add, X[0 +: 4])", -1.0f}, {"reduce(maxnum, X[2 +: 2])", 1.5f}, {"reduce(add, f32(iota_i32(8)))", 28.0f},
+		{"reduce(add, gather(X, iota_i32(2) * 1i32 + 2i32))", -1.0f}, {"reduce(add, X[6 +: 4 where iota_i32(4) < 0i32 else 2.0])", 8.0f},
+		{"reduce(add, gather(X, iota_i32(4) * 100i32 where iota_i32(4) < 0i32 else 0.25))", 1.0f},
+		{"reduce(add, select(iota_i32(4) < 2i32, X[2 +: 4], splat(1.0, 4)))", 1.0f},
+	};
+	for (int k = 0; k < TW_COUNT(cases); k++) {
+		float got = -77;
+		one_node("f32", cases[k].expr, &got);
+		if (isnan(cases[k].want) ? !isnan(got) : memcmp(&got, &cases[k].want, sizeof(got)) != 0) {
+			print_error("%s = %a instead of %a\n", cases[k].expr, (double)got, (double)cases[k].want);
+			fail();
+		}
+	}
+}
+
+static void nodes_f64(void **state UNUSED)
+{
+	static const struct {
+		const char *expr;
+		double want;
+	} cases[] = {
+		{"D[2] * D[3]", -3.75}, {"D[6] * D[6]", INFINITY}, {"D[0] + D[1]", 0.0}, {"-D[0]", -0.0}, {"max(D[5], D[2])", NAN}, {"round(D[3])", -2.0},
+		{"fma(D[7], D[7], -1.0f64)", 0x1.0000008p-23}, {"f64(X[7])", (double)3e38f}, {"f64(L[7])", 9007199254740992.0}, {"f64(V[0])", 18446744073709551616.0},
+		{"abs(D[3])", 2.5}, {"sqrt(2.0f64)", 0x1.6a09e667f3bcdp+0}, {"f64(H[3])", 0x1p-24}, {"D[3] / D[2]", -2.5 / 1.5}, {"bitcast_f64(4609434218613702656i64)", 1.5},
+	};
+	for (int k = 0; k < TW_COUNT(cases); k++) {
+		double got = -77;
+		one_node("f64", cases[k].expr, &got);
+		if (isnan(cases[k].want) ? !isnan(got) : memcmp(&got, &cases[k].want, sizeof(got)) != 0) {
+			print_error("%s = %a instead of %a\n", cases[k].expr, got, cases[k].want);
+			fail();
+		}
+	}
+}
+
+static void nodes_int(void **state UNUSED)
+{
+	static const struct {
+		const char *type, *expr;
+		int64_t want;
+	} cases[] = {
+		{"i32", "I[1] + 1i32", INT32_MIN}, {"i32", "I[0] - 1i32", INT32_MAX}, {"i32", "I[1] * I[1]", 1}, {"i32", "-I[0]", INT32_MIN}, {"i32", "abs(I[0])", INT32_MIN},
+		{"i32", "I[0] / I[2]", INT32_MIN}, {"i32", "I[0] % I[2]", 0}, {"i32", "I[3] / I[6]", 0}, {"i32", "I[3] % I[6]", 0},
+		{"i32", "I[4] / I[5]", -3}, {"i32", "I[4] % I[5]", -1}, {"i32", "I[3] / -I[5]", -3}, {"i32", "I[3] % -I[5]", 1},
+		{"i32", "ceil_div(I[4], I[5])", -3}, {"i32", "ceil_div(I[3], I[5])", 4}, {"i32", "round_up(I[3], I[5])", 8}, {"i32", "round_up(I[3], I[6])", 0},
+		{"i32", "I[3] << 33i32", 14}, {"i32", "I[4] >> 1i32", -4}, {"i32", "I[4] >> 32i32", -7}, {"i32", "I[3] and I[5]", 2}, {"i32", "I[3] or 8i32", 15},
+		{"i32", "I[3] xor I[5]", 5}, {"i32", "not I[3]", -8}, {"i32", "min(I[0], I[1])", INT32_MIN}, {"i32", "max(I[0], I[1])", INT32_MAX},
+		{"i64", "L[1] + 1", INT64_MIN}, {"i64", "L[0] / L[2]", INT64_MIN}, {"i64", "L[4] / L[5]", -3}, {"i64", "L[4] % L[5]", -1}, {"i64", "abs(L[0])", INT64_MIN},
+		{"index", "index(L[4]) / index(L[5])", -4}, {"index", "index(L[4]) % index(L[5])", 1}, {"index", "index(L[3]) / -index(L[5])", -4},
+		{"index", "index(L[3]) % -index(L[5])", -1}, {"index", "index(L[3]) / index(L[6])", 0}, {"index", "index(L[3]) % index(L[6])", 0},
+		{"index", "index(L[0]) / index(L[2])", INT64_MIN}, {"index", "ceil_div(index(L[4]), 2)", -3}, {"index", "ceil_div(index(L[3]), -index(L[5]))", -3},
+		{"index", "round_up(index(L[3]), 4)", 8},
+		{"i8", "B[0] - 1i8", 127}, {"i8", "B[1] + 1i8", -128}, {"i8", "B[0] * B[2]", -128}, {"i8", "B[3] << 9i8", 10}, {"i8", "not B[3]", -6},
+		{"u8", "U[0] + 1u8", 0}, {"u8", "U[1] - 1u8", 255}, {"u8", "U[3] / 3u8", 66}, {"u8", "U[0] >> 1u8", 127}, {"u8", "not U[1]", 255}, {"u8", "-U[2]", 255},
+		{"u64", "V[0] / V[3]", 1844674407370955161}, {"u64", "V[0] % V[3]", 5}, {"u64", "V[0] >> 63u64", 1}, {"u64", "max(V[0], V[3])", -1},
+		{"i64", "V[0] < V[3] ? 1 : 2", 2}, {"i64", "L[2] < L[3] ? 1 : 2", 1}, {"i64", "U[0] < U[3] ? 1 : 2", 2}, {"i64", "B[0] <= B[2] ? 1 : 2", 1},
+		{"i32", "i32(X[4])", INT32_MAX}, {"i32", "i32(X[5])", INT32_MIN}, {"i32", "i32(X[6])", 0}, {"i32", "i32(X[3])", -2}, {"i64", "i64(X[7])", INT64_MAX},
+		{"i8", "i8(X[2] * 100.0)", 127}, {"u8", "u8(X[3])", 0}, {"u8", "u8(X[2] * 200.0)", 255}, {"u64", "u64(X[4])", -1}, {"u64", "u64(X[3])", 0},
+		{"u32", "u32(X[7])", 0xffffffff}, {"i8", "i8(I[1])", -1}, {"u8", "u8(I[2])", 255}, {"i64", "i64(U[0])", 255}, {"i64", "i64(B[0])", -128},
+		{"i1", "i1(X[2])", 1}, {"i1", "i1(X[1])", 0}, {"i1", "i1(X[6])", 1}, {"i1", "i1(I[3])", 1}, {"i1", "i1(U[1])", 0}, {"i1", "X[2] < X[4] xor X[4] < X[2]", 1},
+		{"i1", "X[2] < X[4] and X[4] < X[2]", 0}, {"i1", "X[2] < X[4] or X[4] < X[2]", 1}, {"i32", "bitcast_i32(X[1])", INT32_MIN},
+		{"u16", "bitcast_u16(f16(X[2]))", 0x3e00}, {"u16", "bitcast_u16(f16(X[7]))", 0x7c00}, {"u16", "bitcast_u16(bf16(X[3]))", 0xc020},
+		{"u16", "bitcast_u16(bf16(1.00390625))", 0x3f80}, {"u16", "bitcast_u16(bf16(D[7] + 0x1p-8f64))", 0x3f81}, {"u16", "bitcast_u16(f16(L[1]))", 0x7c00},
+		{"i32", "reduce(or, I[3 +: 4])", -1}, {"i32", "reduce(min, I[0 +: 4])", INT32_MIN}, {"i32", "reduce(mul, iota_i32(4) + 1i32)", 24},
+		{"i32", "reduce(add, i32(iota_i32(8) < 3i32))", 3},
+	};
+	for (int k = 0; k < TW_COUNT(cases); k++) {
+		int64_t got = 0, want = 0;
+		const char *t = cases[k].type;
+		const int bytes = twir_scalar_bytes(twir_scalar_parse(t));
+		one_node(t, cases[k].expr, &got);
+		memcpy(&want, &cases[k].want, (size_t)bytes);
+		if (got != want) {
+			print_error("%s(%s) = %lld instead of %lld\n", t, cases[k].expr, (long long)got, (long long)want);
+			fail();
+		}
+	}
+}
+
+/* Faults */
+static void fault(const char *text, const char *part)
+{
+	static float data[4][4096];
+	struct run *r = load(text);
+	set(r, "N", 20);
+	for (int k = 0; k < 4; k++)
+		r->params[k] = (struct twir_data){data[k], 4096};
+	must_fail(r, part);
+}
+
+#define CPU "symbol N; program p(A: f32[N], out B: f32[N]) launch core(ceil_div(N, 16)), lane(16) {"
+#define GPU "symbol N; program p(A: f32[N], out B: f32[N]) launch block(1), thread(64) {"
+
+static void faults(void **state UNUSED)
+{
+	fault(CPU "for (i) in spatial(2) * spatial(16) on (core, lane) { B[i] = A[i]; } }",
+		"program p: line 1: B[i] = A[i]: in A[i]: A[20]: out of bounds");
+	fault(CPU "for i in repeat(N) { B[i - 1] = 1.0; } }", "B[i - 1] = 1.0: B[-1]: out of bounds");
+	fault(CPU "B[0] = 1.0; B[0] = 2.0; }", "B[0]: stored a second time");
+	fault(CPU "B[0] = 1.0; }", "B[0]: stored a second time"); /* by two core items */
+	fault(CPU "shared s: f32[4]; s[1] = 1.0; B[core] = s[0]; }", "s[0]: read before it was written");
+	fault(CPU "for k in repeat(2) { register s: f32[1]; if k == 0 { s[0] = 1.0; } B[2 * core + k] = s[0]; } }", "s[0]: read before it was written");
+	fault(CPU "register r: f32[16] mirrors spatial(16); for (l) in spatial(16) on lane { r[(l + 1) % 16] = 1.0; } }",
+		"r[1]: the register element belongs to another worker");
+	fault(CPU "register r: f32[16] mirrors spatial(16); r[0] = 1.0; }", "r[0]: a mirrored register is touched outside of its workers");
+	fault(CPU "shared s: f32[1]; for (l) in spatial(16) on lane { s[0] = 1.0; } }", "s[0]: race: written by two workers");
+	fault(CPU "shared s: f32[16]; for (l) in spatial(16) on lane { s[l] = 1.0; if l > 0 { B[16 * core + l] = s[l - 1]; } } }",
+		"s[0]: race: written by another worker");
+	fault(CPU "shared s: f32[16]; for (l) in spatial(16) on lane { s[l] = 1.0; } for (l) in spatial(16) on lane { B[l] = s[(l + 1) % 16]; s[l] = 2.0; } }",
+		"race: read by another worker");
+	fault(CPU "for (i) in spatial(17) on lane { B[i] = 1.0; } }", "the mapping has 17 workers, but only 16 are launched");
+	fault(CPU "B[8 +: 16] = splat(1.0, 16); }", "B[20]: out of bounds");
+	fault(CPU "shared s: f32[2, 16] layout strides(1, 2); s[0, 0 +: 8] = splat(1.0, 8); }", "not consecutive");
+	fault(CPU "B[iota_i32(16) / 2i32] = splat(1.0, 16); }", "B[0]: stored a second time");
+	fault(CPU "B[core] = reduce(add, gather(A, iota_i32(16) * 2i32)); }", "A[20]: out of bounds");
+	fault(GPU "shared s: f32[64]; for (i) in spatial(64) on thread { s[i] = A[i % 20]; } barrier block; for (i) in spatial(64) on thread within (N) { B[i] = s[(i + 1) % 20]; s[i] = 1.0; } }",
+		"race: read by another worker");
+	fault(GPU "shared s: f32[64]; for (i) in spatial(64) on thread { s[i / 2] = 1.0; } }", "race: written by two workers");
+	fault(GPU "if thread < 32 { barrier block; } }", "a barrier is not reached by all threads of block 0");
+	fault(GPU "register r: f32[64] mirrors spatial(64); for (i) in spatial(64) on thread { r[0] = 1.0; } }",
+		"r[0]: the register element belongs to another worker");
+	fault("symbol N, K; program p(A: f32[N], out B: f32[K]) launch core(1) { B[0] = A[0]; }", "K has no value");
+	fault("symbol N; program p(A: f32[N * 1000], out B: f32[N]) launch core(1) { B[0] = A[0]; }",
+		"tensor A needs 20000 elements, the buffer has 4096");
+	fault("symbol N; program p(A: f32[N * 4611686018427387904], out B: f32[N]) launch core(1) { B[0] = A[0]; }", "does not fit 64 bits");
+	fault(CPU "shared s: f32[N * 1000000000]; s[0] = 1.0; }", "too many for a local tensor");
+}
+
+/* Warps may meet at barriers of their own. */
+static void warp_barriers(void **state UNUSED)
+{
+	struct run *r = load("program p(A: f32[64], out B: f32[64]) launch block(1), warp(2), lane(32) {"
+			     " shared s: f32[2, 32];"
+			     " for (w, l) in spatial(2, 32) on (warp, lane) { s[w, l] = A[32 * w + l]; }"
+			     " barrier warp;"
+			     " for (w, l) in spatial(2, 32) on (warp, lane) { B[32 * w + l] = s[w, 31 - l]; }"
+			     " barrier warp;"
+			     " for (w, l) in spatial(2, 32) on (warp, lane) { s[w, 31 - l] = 1.0; } }");
+	float *x = floats(r->a, 64), *y = floats(r->a, 64);
+	r->params[0] = (struct twir_data){x, 64};
+	r->params[1] = (struct twir_data){y, 64};
+	must_run(r);
+	for (int k = 0; k < 64; k++)
+		assert_true(y[k] == x[k / 32 * 32 + 31 - k % 32]);
+	arena_free(r->a);
+}
+
+static void in_place(void **state UNUSED)
+{
+	for (int bad = 0; bad < 2; bad++) {
+		struct run *r = load(bad ? "symbol N; program p(A: f32[N], out B: f32[N] alias A) launch core(1) {"
+					   " for i in repeat(N) { B[i] = A[N - 1 - i]; } }"
+					 : "symbol N; program p(A: f32[N], out B: f32[N] alias A) launch core(1) {"
+					   " for i in repeat(N) { B[i] = A[i] + 1.0; } }");
+		set(r, "N", 9);
+		float *x = floats(r->a, 9);
+		r->params[0] = r->params[1] = (struct twir_data){x, 9};
+		if (bad) {
+			must_fail(r, "read after its buffer was overwritten");
+			continue;
+		}
+		const float first = x[0];
+		must_run(r);
+		assert_true(x[0] == first + 1.0f);
+		arena_free(r->a);
+	}
+}
+
+static void layouts(void **state UNUSED)
+{
+	struct run *r = load_file("in_place.tw");
+	float *x = floats(r->a, 3 * 32), y[96] = {0}, z[96] = {0};
+	r->program = "relayout";
+	set(r, "N", 3);
+	r->params[0] = (struct twir_data){x, 96};
+	r->params[1] = (struct twir_data){y, 96};
+	r->params[2] = (struct twir_data){z, 96};
+	must_run(r);
+	for (int i = 0; i < 3; i++)
+		for (int j = 0; j < 32; j++) {
+			const float v = x[(i * 2 + j / 16) * 16 + j % 16];
+			assert_true(y[j * 3 + i] == v);
+			assert_true(z[(j / 16 * 3 + i) * 16 + j % 16] == v + 1.0f);
+		}
+	arena_free(r->a);
+}
+
+/* Definitions */
+struct definition {
+	struct run *r;
+	const char *name;
+	struct twir_env env;
+	struct twir_data out;
+};
+
+static void do_define(void *arg)
+{
+	struct definition *d = arg;
+	for (int k = 0; k < d->r->m->computes.n; k++)
+		if (strcmp(d->r->m->computes.at[k]->out->name, d->name) == 0)
+			twir_interpret_compute(d->r->m, d->r->m->computes.at[k], &d->r->b, &d->env, d->out);
+}
+
+static void definitions(void **state UNUSED)
+{
+	struct run *r = load("symbol M, N, K; tensor X: f32[M, K]; tensor W: f32[K, N]; tensor I: i32[M];"
+			     "define Y: f32[M, N] = (i, j) => sum(k < K, X[i, k] * W[k, j]) + 1.0;"
+			     "define A: f32[M] = (i) => fold_max(k < K, X[i, k]) - sum(j < N, fold_min(k < K, W[k, j]));"
+			     "define Z: i32[] = () => sum(i < M, I[i]) * 2i32;"
+			     "define T: f32[K, M] layout row(1, M) * row(K, 1) = (k, i) => I[i] < 2i32 ? X[i, k] : 0.0;"
+			     "define E: f32[M] = (i) => exp(X[i, 0]) + sum(k < K, tanh(X[i, k]));");
+	enum { m = 5, n = 3, k = 4 };
+	float *x = floats(r->a, m * k), *w = floats(r->a, k * n), y[m * n], want[m * n], a[m], t[k * m];
+	int32_t in[m] = {1, 2, 3, -4, 0}, z = 0;
+	set(r, "M", m);
+	set(r, "N", n);
+	set(r, "K", k);
+	struct twir_tensor *tensors[3] = {r->m->tensors.at[0], r->m->tensors.at[1], r->m->tensors.at[2]};
+	const struct twir_data data[3] = {{x, m * k}, {w, k * n}, {in, m}};
+	struct definition d = {r, "Y", {3, tensors, data, NULL}, {y, m * n}};
+	struct tw_error e;
+	assert_true(tw_try(&e, do_define, &d));
+	matmul_reference(x, w, want, m, n, k);
+	for (int q = 0; q < m * n; q++)
+		assert_true(y[q] == want[q] + 1.0f);
+	d.name = "A";
+	d.out = (struct twir_data){a, m};
+	assert_true(tw_try(&e, do_define, &d));
+	float least = 0;
+	for (int j = 0; j < n; j++) {
+		float low = INFINITY;
+		for (int l = 0; l < k; l++)
+			low = fminf(low, w[l * n + j]);
+		least += low;
+	}
+	for (int i = 0; i < m; i++) {
+		float top = -INFINITY;
+		for (int l = 0; l < k; l++)
+			top = fmaxf(top, x[i * k + l]);
+		assert_true(a[i] == top - least);
+	}
+	d.name = "Z";
+	d.out = (struct twir_data){&z, 1};
+	assert_true(tw_try(&e, do_define, &d));
+	assert_int_equal(z, 4);
+	d.name = "T";
+	d.out = (struct twir_data){t, k * m};
+	assert_true(tw_try(&e, do_define, &d));
+	for (int i = 0; i < m; i++)
+		for (int l = 0; l < k; l++)
+			assert_true(t[i * k + l] == (in[i] < 2 ? x[i * k + l] : 0.0f));
+	d.name = "E";
+	d.out = (struct twir_data){a, m};
+	assert_true(tw_try(&e, do_define, &d));
+	for (int i = 0; i < m; i++) {
+		double sum = exp((double)x[i * k]);
+		for (int l = 0; l < k; l++)
+			sum += tanh((double)x[i * k + l]);
+		assert_true(fabs((double)a[i] - sum) < 1e-5);
+	}
+	d.name = "Y";
+	d.out = (struct twir_data){y, m * n};
+	d.env.n = 1;
+	assert_false(tw_try(&e, do_define, &d));
+	assert_non_null(strstr(e.text, "has no data"));
+	arena_free(r->a);
+}
+
+/* Sizes */
+struct size_job {
+	const struct twir_expr *e;
+	const struct twir_binding *b;
+	int64_t value;
+};
+
+static void do_size(void *arg)
+{
+	struct size_job *j = arg;
+	j->value = twir_eval_index(j->e, j->b);
+}
+
+static void sizes(void **state UNUSED)
+{
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	struct twir_var *v = twir_symbol(m, "N");
+	const struct twir_expr *n = twir_var(m, v), *big = twir_mul(m, n, twir_index(m, INT64_MAX / 2));
+	int64_t value = 2;
+	const struct twir_binding b = {1, &v, &value};
+	struct size_job j = {big, &b, 0};
+	struct tw_error e;
+	assert_true(tw_try(&e, do_size, &j));
+	assert_int_equal(j.value, INT64_MAX / 2 * 2);
+	value = 3;
+	assert_false(tw_try(&e, do_size, &j));
+	assert_int_equal(e.code, TW_ERR_INPUT);
+	assert_non_null(strstr(e.text, "does not fit 64 bits"));
+	j.e = twir_cond(m, twir_lt(m, n, twir_index(m, 4)), twir_roundup(m, n, twir_index(m, 32)), big); /* the other side is not looked at */
+	assert_true(tw_try(&e, do_size, &j));
+	assert_int_equal(j.value, 32);
+	j.e = twir_var(m, twir_symbol(m, "K"));
+	assert_false(tw_try(&e, do_size, &j));
+	assert_non_null(strstr(e.text, "K has no value"));
+	const struct twir_expr *web = n; /* shared 100 times over: a walk without a memo never ends */
+	for (int k = 0; k < 100; k++)
+		web = twir_max(m, twir_sub(m, web, twir_index(m, 1)), twir_min(m, web, n));
+	j.e = web;
+	assert_true(tw_try(&e, do_size, &j));
+	assert_int_equal(j.value, 3);
+	const struct twir_expr *extent[2] = {n, twir_index(m, 4)};
+	const struct twir_map *map = twir_compose(m, twir_repeat(m, 2, extent, NULL), twir_spatial(m, 2, extent));
+	const struct twtm_map *bound = twir_map_bind(a, map, &b);
+	assert_int_equal(twtm_workers(bound), 12);
+	assert_int_equal(twtm_tasks_per_worker(bound), 12);
+	arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +657,15 @@ int main(void)
 		cmocka_unit_test(softmax),
 		cmocka_unit_test(matmul_simt),
 		cmocka_unit_test(missing_barriers_are_races),
+		cmocka_unit_test(nodes_f32),
+		cmocka_unit_test(nodes_f64),
+		cmocka_unit_test(nodes_int),
+		cmocka_unit_test(faults),
+		cmocka_unit_test(warp_barriers),
+		cmocka_unit_test(in_place),
+		cmocka_unit_test(layouts),
+		cmocka_unit_test(definitions),
+		cmocka_unit_test(sizes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
