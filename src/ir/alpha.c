@@ -12,7 +12,8 @@ static bool same_var(const struct twir_pairs *p, const struct twir_var *a, const
 
 bool twir_same_expr(struct twir_pairs *p, const struct twir_expr *a, const struct twir_expr *b)
 {
-	if (a->kind != b->kind || !twir_type_eq(a->type, b->type) || a->n != b->n || a->op != b->op || a->nidx != b->nidx)
+	if (a->kind != b->kind || !twir_type_eq(a->type, b->type) || a->n != b->n || a->op != b->op ||
+	    a->nidx != b->nidx)
 		return false;
 	const int mark = p->n;
 	switch (a->kind) {

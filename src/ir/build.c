@@ -36,7 +36,8 @@ static uint64_t payload(enum twir_kind kind, struct twir_type type, int64_t i, d
 	case TWIR_Gather:
 		return ((const struct twir_tensor *)ptr)->id;
 	case TWIR_Call:
-		return tw_hash64(((const struct twir_func *)ptr)->name, strlen(((const struct twir_func *)ptr)->name), 0);
+		return tw_hash64(((const struct twir_func *)ptr)->name, strlen(((const struct twir_func *)ptr)->name),
+				 0);
 	case TWIR_Fold: {
 		uint64_t h = 0;
 		for (int k = 0; k + 1 < n; k++)
@@ -72,7 +73,8 @@ static bool same_payload(const struct twir_expr *e, const struct twir_key *k)
 
 static bool same(const struct twir_expr *e, const struct twir_key *k)
 {
-	if (e->kind != k->kind || !twir_type_eq(e->type, k->type) || e->n != k->n || e->op != k->op || e->nidx != k->nidx)
+	if (e->kind != k->kind || !twir_type_eq(e->type, k->type) || e->n != k->n || e->op != k->op ||
+	    e->nidx != k->nidx)
 		return false;
 	for (int i = 0; i < k->n; i++)
 		if (e->arg[i] != k->args[i])
@@ -255,7 +257,8 @@ struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n
 	const char *why = twir_bad_store(t, n, index, value, mask);
 	TW_CHECK(!why, "store to %s: %s", t->name, why);
 	if (n == 1)
-		value = twir_splat_to(m, value, value->type.lanes > index[0]->type.lanes ? value->type.lanes : index[0]->type.lanes);
+		value = twir_splat_to(
+			m, value, value->type.lanes > index[0]->type.lanes ? value->type.lanes : index[0]->type.lanes);
 	value = twir_splat_to(m, value, value->type.lanes > t->lanes ? value->type.lanes : t->lanes);
 	struct twir_stmt *s = twir_stmt_new(m, TWIR_STORE);
 	s->u.store.tensor = t;

@@ -29,7 +29,8 @@ int64_t twir_wrap(enum twir_scalar s, int64_t v)
 const struct twir_expr *twir_int(struct twir_module *m, enum twir_scalar type, int64_t value)
 {
 	TW_CHECK(twir_is_int(type));
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Const, .type = twir_scalar_type(type), .i = twir_wrap(type, value)});
+	return twir_intern(
+		m, &(struct twir_key){.kind = TWIR_Const, .type = twir_scalar_type(type), .i = twir_wrap(type, value)});
 }
 
 const struct twir_expr *twir_index(struct twir_module *m, int64_t value)
@@ -67,7 +68,8 @@ const struct twir_expr *twir_const_of(struct twir_module *m, struct twir_type ty
 		int64_t v = 0;
 		if (value >= 0x1p63)
 			v = type.scalar == TWIR_U64 && value < 0x1p64 ? (int64_t)(uint64_t)value
-								       : type.scalar == TWIR_U64 ? -1 : INT64_MAX;
+			    : type.scalar == TWIR_U64		      ? -1
+								      : INT64_MAX;
 		else if (value <= -0x1p63)
 			v = INT64_MIN;
 		else if (!isnan(value))
@@ -203,8 +205,8 @@ static bool fold_compare(enum twir_kind k, enum twir_scalar s, int64_t a, int64_
 }
 
 /* Identities of integers with one constant side; NULL: none applies. All ones is the neutral element of `and`: true for i1. */
-static const struct twir_expr *identity(enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b, bool ca, int64_t va,
-					bool cb, int64_t vb)
+static const struct twir_expr *identity(enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b, bool ca,
+					int64_t va, bool cb, int64_t vb)
 {
 	const int64_t ones = twir_wrap(a->type.scalar, -1);
 	switch (k) {
@@ -247,15 +249,18 @@ const struct twir_expr *twir_unary(struct twir_module *m, enum twir_kind k, cons
 	return twir_intern(m, &(struct twir_key){.kind = k, .type = a->type, .n = 1, .args = &a});
 }
 
-const struct twir_expr *twir_binary(struct twir_module *m, enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b)
+const struct twir_expr *twir_binary(struct twir_module *m, enum twir_kind k, const struct twir_expr *a,
+				    const struct twir_expr *b)
 {
 	const char *why = twir_bad_binary(k, a, b);
 	TW_CHECK(!why, "%s: %s", twir_kind_name(k), why);
 	if (k == TWIR_Extract) {
 		if (a->kind == TWIR_Splat)
 			return a->arg[0];
-		return twir_intern(m, &(struct twir_key){.kind = k, .type = twir_scalar_type((enum twir_scalar)a->type.scalar),
-							 .n = 2, .args = (const struct twir_expr *[]){a, b}});
+		return twir_intern(m, &(struct twir_key){.kind = k,
+							 .type = twir_scalar_type((enum twir_scalar)a->type.scalar),
+							 .n = 2,
+							 .args = (const struct twir_expr *[]){a, b}});
 	}
 	const int lanes = a->type.lanes > b->type.lanes ? a->type.lanes : b->type.lanes;
 	a = twir_splat_to(m, a, lanes);
@@ -266,8 +271,10 @@ const struct twir_expr *twir_binary(struct twir_module *m, enum twir_kind k, con
 		int64_t va = 0, vb = 0;
 		const bool ca = constant(a, &va), cb = constant(b, &vb);
 		if (ca && cb)
-			return twir_splat_to(m, compare ? twir_bool(m, fold_compare(k, s, va, vb))
-							: twir_int(m, s, fold_binary(k, s, va, vb)), lanes);
+			return twir_splat_to(m,
+					     compare ? twir_bool(m, fold_compare(k, s, va, vb))
+						     : twir_int(m, s, fold_binary(k, s, va, vb)),
+					     lanes);
 		if (compare && a == b)
 			return twir_splat_to(m, twir_bool(m, k == TWIR_Le || k == TWIR_Eq), lanes);
 		if (k == TWIR_Mod && cb && vb == 1)
@@ -277,13 +284,14 @@ const struct twir_expr *twir_binary(struct twir_module *m, enum twir_kind k, con
 			return e;
 	}
 	const struct twir_type type = compare ? twir_vector_type(TWIR_I1, lanes) : a->type;
-	return twir_intern(m, &(struct twir_key){.kind = k, .type = type, .n = 2, .args = (const struct twir_expr *[]){a, b}});
+	return twir_intern(
+		m, &(struct twir_key){.kind = k, .type = type, .n = 2, .args = (const struct twir_expr *[]){a, b}});
 }
 
-#define BINARY(name, kind)                                                                                                         \
-	const struct twir_expr *name(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b)                  \
-	{                                                                                                                          \
-		return twir_binary(m, kind, a, b);                                                                                 \
+#define BINARY(name, kind)                                                                                             \
+	const struct twir_expr *name(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b)      \
+	{                                                                                                              \
+		return twir_binary(m, kind, a, b);                                                                     \
 	}
 BINARY(twir_add, TWIR_Add)
 BINARY(twir_sub, TWIR_Sub)
@@ -313,28 +321,33 @@ static int lanes_of(const struct twir_expr *a, const struct twir_expr *b, const 
 	return ab > c->type.lanes ? ab : c->type.lanes;
 }
 
-const struct twir_expr *twir_fma(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b, const struct twir_expr *c)
+const struct twir_expr *twir_fma(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b,
+				 const struct twir_expr *c)
 {
 	const char *why = twir_bad_fma(a, b, c);
 	TW_CHECK(!why, "%s", why);
 	const int lanes = lanes_of(a, b, c);
-	const struct twir_expr *const args[] = {twir_splat_to(m, a, lanes), twir_splat_to(m, b, lanes), twir_splat_to(m, c, lanes)};
+	const struct twir_expr *const args[] = {twir_splat_to(m, a, lanes), twir_splat_to(m, b, lanes),
+						twir_splat_to(m, c, lanes)};
 	return twir_intern(m, &(struct twir_key){.kind = TWIR_Fma, .type = args[0]->type, .n = 3, .args = args});
 }
 
-const struct twir_expr *twir_select(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a, const struct twir_expr *b)
+const struct twir_expr *twir_select(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a,
+				    const struct twir_expr *b)
 {
 	const char *why = twir_bad_choice(TWIR_Select, c, a, b);
 	TW_CHECK(!why, "%s", why);
 	const int lanes = lanes_of(a, b, c);
-	const struct twir_expr *const args[] = {twir_splat_to(m, c, lanes), twir_splat_to(m, a, lanes), twir_splat_to(m, b, lanes)};
+	const struct twir_expr *const args[] = {twir_splat_to(m, c, lanes), twir_splat_to(m, a, lanes),
+						twir_splat_to(m, b, lanes)};
 	int64_t v;
 	if (constant(c, &v))
 		return v ? args[1] : args[2];
 	return twir_intern(m, &(struct twir_key){.kind = TWIR_Select, .type = args[1]->type, .n = 3, .args = args});
 }
 
-const struct twir_expr *twir_cond(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a, const struct twir_expr *b)
+const struct twir_expr *twir_cond(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a,
+				  const struct twir_expr *b)
 {
 	const char *why = twir_bad_choice(TWIR_Cond, c, a, b);
 	TW_CHECK(!why, "%s", why);
@@ -355,7 +368,9 @@ const struct twir_expr *twir_cast(struct twir_module *m, enum twir_scalar to, co
 	int64_t v;
 	if (twir_is_int(to) && constant(a, &v))
 		return twir_splat_to(m, twir_int(m, to, to == TWIR_I1 ? v != 0 : v), a->type.lanes);
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Cast, .type = twir_vector_type(to, a->type.lanes), .n = 1, .args = &a});
+	return twir_intern(
+		m,
+		&(struct twir_key){.kind = TWIR_Cast, .type = twir_vector_type(to, a->type.lanes), .n = 1, .args = &a});
 }
 
 const struct twir_expr *twir_bitcast(struct twir_module *m, enum twir_scalar to, const struct twir_expr *a)
@@ -364,5 +379,7 @@ const struct twir_expr *twir_bitcast(struct twir_module *m, enum twir_scalar to,
 	TW_CHECK(!why, "%s", why);
 	if (a->type.scalar == to)
 		return a;
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Bitcast, .type = twir_vector_type(to, a->type.lanes), .n = 1, .args = &a});
+	return twir_intern(
+		m, &(struct twir_key){
+			   .kind = TWIR_Bitcast, .type = twir_vector_type(to, a->type.lanes), .n = 1, .args = &a});
 }

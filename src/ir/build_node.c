@@ -3,15 +3,17 @@
 
 #include <math.h>
 
-const struct twir_expr *twir_call(struct twir_module *m, struct twir_func *f, int n, const struct twir_expr *const *args)
+const struct twir_expr *twir_call(struct twir_module *m, struct twir_func *f, int n,
+				  const struct twir_expr *const *args)
 {
 	const char *why = twir_bad_call(f, n, args);
 	TW_CHECK(!why, "call of %s: %s", f->name, why);
 	return twir_intern(m, &(struct twir_key){.kind = TWIR_Call, .type = f->result, .n = n, .args = args, .ptr = f});
 }
 
-static const struct twir_expr *load(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index,
-				    int lanes, const struct twir_expr *mask, const struct twir_expr *other)
+static const struct twir_expr *load(struct twir_module *m, struct twir_tensor *t, int n,
+				    const struct twir_expr *const *index, int lanes, const struct twir_expr *mask,
+				    const struct twir_expr *other)
 {
 	const char *why = twir_bad_load(t, n, index, lanes, mask, other);
 	TW_CHECK(!why, "load of %s: %s", t->name, why);
@@ -22,17 +24,23 @@ static const struct twir_expr *load(struct twir_module *m, struct twir_tensor *t
 		args[n] = mask;
 		args[n + 1] = twir_splat_to(m, other, lanes);
 	}
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Load, .type = twir_vector_type(t->type, lanes),
-						 .n = mask ? n + 2 : n, .nidx = n, .args = args, .ptr = t});
+	return twir_intern(m, &(struct twir_key){.kind = TWIR_Load,
+						 .type = twir_vector_type(t->type, lanes),
+						 .n = mask ? n + 2 : n,
+						 .nidx = n,
+						 .args = args,
+						 .ptr = t});
 }
 
-const struct twir_expr *twir_load(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index)
+const struct twir_expr *twir_load(struct twir_module *m, struct twir_tensor *t, int n,
+				  const struct twir_expr *const *index)
 {
 	return load(m, t, n, index, t->lanes, NULL, NULL);
 }
 
-const struct twir_expr *twir_load_wide(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index,
-				       int lanes, const struct twir_expr *mask, const struct twir_expr *other)
+const struct twir_expr *twir_load_wide(struct twir_module *m, struct twir_tensor *t, int n,
+				       const struct twir_expr *const *index, int lanes, const struct twir_expr *mask,
+				       const struct twir_expr *other)
 {
 	return load(m, t, n, index, lanes, mask, other);
 }
@@ -44,8 +52,12 @@ const struct twir_expr *twir_gather(struct twir_module *m, struct twir_tensor *t
 	TW_CHECK(!why, "gather of %s: %s", t->name, why);
 	const int lanes = index->type.lanes;
 	const struct twir_expr *const args[] = {index, mask, mask ? twir_splat_to(m, other, lanes) : NULL};
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Gather, .type = twir_vector_type(t->type, lanes),
-						 .n = mask ? 3 : 1, .nidx = 1, .args = args, .ptr = t});
+	return twir_intern(m, &(struct twir_key){.kind = TWIR_Gather,
+						 .type = twir_vector_type(t->type, lanes),
+						 .n = mask ? 3 : 1,
+						 .nidx = 1,
+						 .args = args,
+						 .ptr = t});
 }
 
 const struct twir_expr *twir_fold(struct twir_module *m, enum twir_kind op, int n, struct twir_var *const *axes,
@@ -56,16 +68,21 @@ const struct twir_expr *twir_fold(struct twir_module *m, enum twir_kind op, int 
 	const struct twir_expr *args[2 * TWIR_MAX_RANK + 1] = {body};
 	for (int i = 0; i < n; i++)
 		args[i + 1] = extents[i];
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Fold, .type = body->type, .n = n + 1, .args = args, .op = (int)op,
-						 .axes = axes});
+	return twir_intern(
+		m,
+		&(struct twir_key){
+			.kind = TWIR_Fold, .type = body->type, .n = n + 1, .args = args, .op = (int)op, .axes = axes});
 }
 
 const struct twir_expr *twir_reduce(struct twir_module *m, enum twir_kind op, const struct twir_expr *v)
 {
 	const char *why = twir_bad_reduce(op, v);
 	TW_CHECK(!why, "reduce: %s", why);
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Reduce, .type = twir_scalar_type((enum twir_scalar)v->type.scalar),
-						 .n = 1, .args = &v, .op = (int)op});
+	return twir_intern(m, &(struct twir_key){.kind = TWIR_Reduce,
+						 .type = twir_scalar_type((enum twir_scalar)v->type.scalar),
+						 .n = 1,
+						 .args = &v,
+						 .op = (int)op});
 }
 
 const struct twir_expr *twir_splat(struct twir_module *m, const struct twir_expr *a, int lanes)
@@ -73,8 +90,10 @@ const struct twir_expr *twir_splat(struct twir_module *m, const struct twir_expr
 	TW_CHECK(a->type.lanes == 1 && lanes >= 1 && lanes <= TWIR_MAX_LANES);
 	if (lanes == 1)
 		return a;
-	return twir_intern(m, &(struct twir_key){.kind = TWIR_Splat, .type = twir_vector_type((enum twir_scalar)a->type.scalar, lanes),
-						 .n = 1, .args = &a});
+	return twir_intern(m, &(struct twir_key){.kind = TWIR_Splat,
+						 .type = twir_vector_type((enum twir_scalar)a->type.scalar, lanes),
+						 .n = 1,
+						 .args = &a});
 }
 
 const struct twir_expr *twir_iota(struct twir_module *m, enum twir_scalar type, int lanes)
@@ -88,7 +107,8 @@ const struct twir_expr *twir_extract(struct twir_module *m, const struct twir_ex
 	return twir_binary(m, TWIR_Extract, v, twir_index(m, lane));
 }
 
-const struct twir_expr *twir_with_args(struct twir_module *m, const struct twir_expr *e, const struct twir_expr *const *args)
+const struct twir_expr *twir_with_args(struct twir_module *m, const struct twir_expr *e,
+				       const struct twir_expr *const *args)
 {
 	bool changed = false;
 	for (int i = 0; i < e->n; i++)

@@ -66,11 +66,13 @@ const char *twir_bad_fma(const struct twir_expr *a, const struct twir_expr *b, c
 {
 	if (a->type.scalar != TWIR_F32 && a->type.scalar != TWIR_F64)
 		return "fma takes f32 or f64";
-	return alike(a->type, b->type) && alike(a->type, c->type) && alike(b->type, c->type) ? NULL
-											     : "the operands' types differ";
+	return alike(a->type, b->type) && alike(a->type, c->type) && alike(b->type, c->type)
+		       ? NULL
+		       : "the operands' types differ";
 }
 
-const char *twir_bad_choice(enum twir_kind k, const struct twir_expr *c, const struct twir_expr *a, const struct twir_expr *b)
+const char *twir_bad_choice(enum twir_kind k, const struct twir_expr *c, const struct twir_expr *a,
+			    const struct twir_expr *b)
 {
 	if (c->type.scalar != TWIR_I1)
 		return "the condition must be i1";
@@ -199,8 +201,8 @@ const char *twir_bad_extents(int n, const struct twir_expr *const *extent)
 	return NULL;
 }
 
-const char *twir_bad_fold(enum twir_kind op, int n, struct twir_var *const *axes, const struct twir_expr *const *extents,
-			  const struct twir_expr *body)
+const char *twir_bad_fold(enum twir_kind op, int n, struct twir_var *const *axes,
+			  const struct twir_expr *const *extents, const struct twir_expr *body)
 {
 	if (!twir_is_combiner(op) || !twir_combines_type(op, body->type))
 		return "the operation cannot combine values of this type";

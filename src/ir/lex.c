@@ -49,8 +49,8 @@ _Noreturn void twir_fail(struct twir_parser *p, const struct twir_tok *at, const
 	for (; n < 100 && start[n] && start[n] != '\n'; n++)
 		line[n] = (unsigned char)start[n] < 32 || start[n] == 127 ? ' ' : start[n];
 	line[n] = 0;
-	tw_raise(TW_ERR_MODEL, "%s:%d:%d: %s\n  %s\n  %*s^%s%s", p->name, at->line, at->column, reason, line, column, "",
-		 hint ? "\nhint: " : "", hint ? hint : "");
+	tw_raise(TW_ERR_MODEL, "%s:%d:%d: %s\n  %s\n  %*s^%s%s", p->name, at->line, at->column, reason, line, column,
+		 "", hint ? "\nhint: " : "", hint ? hint : "");
 }
 
 static void skip_space(struct twir_parser *p)
@@ -136,7 +136,8 @@ void twir_next(struct twir_parser *p)
 bool twir_is(const struct twir_parser *p, const char *text)
 {
 	const size_t n = strlen(text);
-	return p->tok.kind != TK_END && p->tok.kind != TK_STRING && (size_t)p->tok.n == n && memcmp(p->tok.at, text, n) == 0;
+	return p->tok.kind != TK_END && p->tok.kind != TK_STRING && (size_t)p->tok.n == n &&
+	       memcmp(p->tok.at, text, n) == 0;
 }
 
 bool twir_take(struct twir_parser *p, const char *text)
@@ -169,7 +170,8 @@ const char *twir_take_name(struct twir_parser *p, const char *what)
 		twir_fail(p, &p->tok, NULL, "expected %s, found %s", what, shown(p));
 	const char *name = arena_strndup(p->m->arena, p->tok.at, (size_t)p->tok.n);
 	if (twir_reserved(name))
-		twir_fail(p, &p->tok, "choose another name", "expected %s, found '%.40s', a word of the language", what, name);
+		twir_fail(p, &p->tok, "choose another name", "expected %s, found '%.40s', a word of the language", what,
+			  name);
 	if (p->tok.n > 80)
 		twir_fail(p, &p->tok, NULL, "a name has at most 80 characters");
 	twir_next(p);
@@ -246,9 +248,14 @@ struct twir_entry *twir_lookup(const struct twir_parser *p, const char *name)
 void twir_bind(struct twir_parser *p, const struct twir_tok *at, const char *name, enum twir_bound kind, void *what)
 {
 	if (twir_lookup(p, name) || (!p->no_symbols && strmap_get(&p->symbols, name)))
-		twir_fail(p, at, "names may be used again only where the first is out of scope", "'%s' is already declared here", name);
+		twir_fail(p, at, "names may be used again only where the first is out of scope",
+			  "'%s' is already declared here", name);
 	struct twir_entry *b = ARENA_NEW(p->scratch, struct twir_entry);
-	*b = (struct twir_entry){.name = name, .kind = kind, .what = what, .shadowed = strmap_get(&p->names, name), .serial = p->scope.n};
+	*b = (struct twir_entry){.name = name,
+				 .kind = kind,
+				 .what = what,
+				 .shadowed = strmap_get(&p->names, name),
+				 .serial = p->scope.n};
 	strmap_set(&p->names, name, b);
 	vec_push(p->scratch, &p->scope, b);
 }
@@ -261,8 +268,8 @@ void twir_unbind(struct twir_parser *p, int mark)
 	}
 }
 
-struct twir_var *twir_declare_var(struct twir_parser *p, const struct twir_tok *at, enum twir_var_kind kind, struct twir_type type,
-				  const char *name)
+struct twir_var *twir_declare_var(struct twir_parser *p, const struct twir_tok *at, enum twir_var_kind kind,
+				  struct twir_type type, const char *name)
 {
 	struct twir_var *v = twir_var_exact(p->m, kind, type, twir_unique(p->m, name));
 	v->base = name;

@@ -29,7 +29,8 @@ struct twir_program *twir_program_find(struct twir_module *m, const char *name)
 const struct twir_expr *twir_math(struct twir_module *m, const char *name, int n, const struct twir_expr *const *args)
 {
 	TW_CHECK(n > 0);
-	const char *full = arena_printf(m->arena, "%s_%s", name, twir_scalar_name((enum twir_scalar)args[0]->type.scalar));
+	const char *full =
+		arena_printf(m->arena, "%s_%s", name, twir_scalar_name((enum twir_scalar)args[0]->type.scalar));
 	struct twir_func *f = twir_func_find(m, full);
 	if (!f)
 		tw_raise(TW_ERR_INTERNAL, "the math library has no func %s", full);

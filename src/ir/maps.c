@@ -1,8 +1,9 @@
 /* Task mappings with expressions as extents, and layouts of buffers: construction, workers, shapes, offsets, sizes, visiting. */
 #include "ir/ir_int.h"
 
-const struct twir_map *twir_map_basic(struct twir_module *m, enum twtm_kind kind, int rank, const struct twir_expr *const *extent,
-				      const int *ranks, const enum twtm_attr *attrs)
+const struct twir_map *twir_map_basic(struct twir_module *m, enum twtm_kind kind, int rank,
+				      const struct twir_expr *const *extent, const int *ranks,
+				      const enum twtm_attr *attrs)
 {
 	TW_CHECK(rank >= 1 && rank <= TWIR_MAX_RANK, "rank %d", rank);
 	const char *why = twir_bad_extents(rank, extent);
@@ -15,13 +16,15 @@ const struct twir_map *twir_map_basic(struct twir_module *m, enum twtm_kind kind
 		f->extent[i] = extent[i];
 		f->order[i] = ranks ? ranks[i] : i;
 		f->attr[i] = attrs ? attrs[i] : TWTM_PLAIN;
-		TW_CHECK(f->order[i] >= 0 && f->order[i] < rank && !(taken & 1u << f->order[i]), "ranks are a permutation");
+		TW_CHECK(f->order[i] >= 0 && f->order[i] < rank && !(taken & 1u << f->order[i]),
+			 "ranks are a permutation");
 		taken |= 1u << f->order[i];
 	}
 	return f;
 }
 
-const struct twir_map *twir_repeat(struct twir_module *m, int rank, const struct twir_expr *const *extent, const enum twtm_attr *attrs)
+const struct twir_map *twir_repeat(struct twir_module *m, int rank, const struct twir_expr *const *extent,
+				   const enum twtm_attr *attrs)
 {
 	return twir_map_basic(m, TWTM_REPEAT, rank, extent, NULL, attrs);
 }
@@ -176,7 +179,8 @@ static const struct twir_expr *layout_size(struct twir_module *m, const struct t
 	}
 	if (l->kind == TWIR_LAYOUT_STRIDES) {
 		for (int i = 0; i < rank; i++) {
-			const struct twir_expr *last = twir_sub(m, twir_max(m, shape[i], twir_index(m, 1)), twir_index(m, 1));
+			const struct twir_expr *last =
+				twir_sub(m, twir_max(m, shape[i], twir_index(m, 1)), twir_index(m, 1));
 			n = twir_add(m, n, twir_mul(m, last, l->extent[i]));
 		}
 		return n;
@@ -209,11 +213,13 @@ static const struct twir_expr *layout_offset(struct twir_module *m, const struct
 		outer[i] = twir_div(m, x[i], rest[i]);
 		inner[i] = twir_mod(m, x[i], rest[i]);
 	}
-	const struct twir_expr *at = twir_mul(m, row_offset(m, rank, l->extent, outer), layout_size(m, l->inner, rank, rest));
+	const struct twir_expr *at =
+		twir_mul(m, row_offset(m, rank, l->extent, outer), layout_size(m, l->inner, rank, rest));
 	return twir_add(m, at, layout_offset(m, l->inner, rank, rest, inner));
 }
 
-const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
+const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n,
+					   const struct twir_expr *const *index)
 {
 	if (n == 1 && t->rank != 1)
 		return index[0]; /* flat already */

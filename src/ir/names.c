@@ -6,9 +6,10 @@
 
 /* Words that only stand where no name can (layout, mirrors, row, from ..) are free. */
 static const char *const words[] = {
-	"symbol", "in", "func", "let", "return", "tensor", "define", "program", "out", "launch", "map", "register", "shared", "for",
-	"on", "within", "if", "else", "specialise", "barrier", "repeat", "spatial", "project", "unroll", "vector", "plain", "ranks",
-	"attrs", "where", "true", "false", "inf", "nan", "reduce", "splat", "gather", "void",
+	"symbol", "in",	      "func",	 "let",	   "return", "tensor", "define", "program", "out",	  "launch",
+	"map",	  "register", "shared",	 "for",	   "on",     "within", "if",	 "else",    "specialise", "barrier",
+	"repeat", "spatial",  "project", "unroll", "vector", "plain",  "ranks",	 "attrs",   "where",	  "true",
+	"false",  "inf",      "nan",	 "reduce", "splat",  "gather", "void",
 };
 
 bool twir_special_number(const char *name)
@@ -24,7 +25,8 @@ bool twir_reserved(const char *name)
 		if (strcmp(words[i], name) == 0)
 			return true;
 	for (int k = 0; k < TWIR_KINDS; k++)
-		if (!(twir_kind_flags((enum twir_kind)k) & TWIR_F_OTHER) && strcmp(twir_kind_text((enum twir_kind)k), name) == 0)
+		if (!(twir_kind_flags((enum twir_kind)k) & TWIR_F_OTHER) &&
+		    strcmp(twir_kind_text((enum twir_kind)k), name) == 0)
 			return true;
 	for (int l = 0; l < TWIR_LEVELS; l++)
 		if (strcmp(twir_level_name((enum twir_level)l), name) == 0)
@@ -33,7 +35,8 @@ bool twir_reserved(const char *name)
 		return true;
 	static const char *const prefixes[] = {"bitcast_", "iota_", "inf_", "nan_"};
 	for (int i = 0; i < TW_COUNT(prefixes); i++)
-		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0 && twir_scalar_parse(name + strlen(prefixes[i])) != TWIR_VOID)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0 &&
+		    twir_scalar_parse(name + strlen(prefixes[i])) != TWIR_VOID)
 			return true;
 	for (int k = 0; k < TWIR_KINDS; k++)
 		if (twir_is_combiner((enum twir_kind)k) && strcmp(name, twir_fold_name((enum twir_kind)k)) == 0)

@@ -212,6 +212,7 @@ bool twir_float_literal(const char *s, size_t n, double *value)
 	}
 	if (!l.exact || l.mantissa >> 53 || l.exponent < -TEN_EXACT || l.exponent > TEN_EXACT)
 		return slow_decimal(s, n, value);
-	*value = l.exponent < 0 ? (double)l.mantissa / power_of_ten(-l.exponent) : (double)l.mantissa * power_of_ten(l.exponent);
+	*value = l.exponent < 0 ? (double)l.mantissa / power_of_ten(-l.exponent)
+				: (double)l.mantissa * power_of_ten(l.exponent);
 	return true;
 }

@@ -32,7 +32,8 @@ static void parse_symbol(struct twir_parser *p)
 			continue;
 		}
 		v = twir_symbol(p->m, name);
-		if (strcmp(v->name, name) != 0) /* the module has given the name to a local: texts know it by this name all the same */
+		if (strcmp(v->name, name) !=
+		    0) /* the module has given the name to a local: texts know it by this name all the same */
 			v->name = v->base = name;
 		v->lo = lo;
 		v->hi = hi;
@@ -105,7 +106,9 @@ static void parse_func(struct twir_parser *p)
 	bool worker = false;
 	twir_visit_expr(f->body, find_worker, &worker);
 	if (worker || !twir_type_eq(f->body->type, f->result))
-		twir_fail(p, &return_at, NULL, worker ? "a func does not know its worker" : "the value has another type than the func's result");
+		twir_fail(p, &return_at, NULL,
+			  worker ? "a func does not know its worker"
+				 : "the value has another type than the func's result");
 	twir_expect(p, ";", NULL);
 	twir_expect(p, "}", NULL);
 	twir_unbind(p, mark);
@@ -161,8 +164,8 @@ static void parse_define(struct twir_parser *p)
 		c->axes[n++] = v;
 	}
 	if (n != c->out->rank)
-		twir_fail(p, &axes_at, NULL, "the tensor has rank %d, but there %s %d ax%s", c->out->rank, n == 1 ? "is" : "are", n,
-			  n == 1 ? "is" : "es");
+		twir_fail(p, &axes_at, NULL, "the tensor has rank %d, but there %s %d ax%s", c->out->rank,
+			  n == 1 ? "is" : "are", n, n == 1 ? "is" : "es");
 	twir_next(p);
 	twir_expect(p, "=>", "define Y: f32[M, N] = (i, j) => value;");
 	c->value = twir_parse_typed(p, twir_scalar_type(c->out->type), "the value");
@@ -186,7 +189,8 @@ static struct twir_tensor *parse_param(struct twir_parser *p)
 		const struct twir_entry *b = twir_lookup(p, name);
 		struct twir_tensor *other = b && b->kind == BOUND_TENSOR ? b->what : NULL;
 		if (!out || !other || other->scope != TWIR_IN)
-			twir_fail(p, &name_at, "out C: f32[N] alias A, where A is an input before it", "an output may be an alias of an input");
+			twir_fail(p, &name_at, "out C: f32[N] alias A, where A is an input before it",
+				  "an output may be an alias of an input");
 		t->alias = other;
 	}
 	twir_bind(p, &at, t->base, BOUND_TENSOR, t);

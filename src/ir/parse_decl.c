@@ -14,7 +14,8 @@ struct twir_type twir_parse_type(struct twir_parser *p)
 	char *digits = name + strcspn(name, "0123456789x");
 	digits = strncmp(name, "index", 5) == 0 ? name + 5 : digits + strspn(digits, "0123456789");
 	if (*digits == 'x') {
-		const bool number = digits[1] != '0' && digits[1] && strspn(digits + 1, "0123456789") == strlen(digits + 1);
+		const bool number =
+			digits[1] != '0' && digits[1] && strspn(digits + 1, "0123456789") == strlen(digits + 1);
 		lanes = number ? atoi(digits + 1) : 0;
 		*digits = 0;
 		if (lanes == 1)
@@ -22,7 +23,8 @@ struct twir_type twir_parse_type(struct twir_parser *p)
 	}
 	const enum twir_scalar s = twir_scalar_parse(name);
 	if (s == TWIR_VOID || lanes < 1 || lanes > TWIR_MAX_LANES)
-		twir_fail(p, &at, "i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 index, or a vector such as f32x16", "expected a type");
+		twir_fail(p, &at, "i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 index, or a vector such as f32x16",
+			  "expected a type");
 	twir_next(p);
 	return twir_vector_type(s, lanes);
 }
@@ -80,7 +82,8 @@ struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope sco
 	twir_expect(p, "]", NULL);
 	const bool global = scope == TWIR_IN || scope == TWIR_OUT || scope == TWIR_TENSOR;
 	const char *unique = twir_unique(p->m, name); /* parameters keep their names, others must not take them */
-	struct twir_tensor *t = twir_tensor_exact(p->m, global ? name : unique, (enum twir_scalar)type.scalar, rank, shape, scope);
+	struct twir_tensor *t =
+		twir_tensor_exact(p->m, global ? name : unique, (enum twir_scalar)type.scalar, rank, shape, scope);
 	t->base = name;
 	t->lanes = type.lanes;
 	const struct twir_tok map_at = p->tok;
@@ -94,8 +97,9 @@ struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope sco
 	const struct twir_tok layout_at = p->tok;
 	if (twir_take(p, "layout")) {
 		if (rank == 0 || t->mirrors)
-			twir_fail(p, &layout_at, NULL, t->mirrors ? "a tensor that mirrors a mapping has no other layout"
-								  : "a tensor of rank 0 has no layout");
+			twir_fail(p, &layout_at, NULL,
+				  t->mirrors ? "a tensor that mirrors a mapping has no other layout"
+					     : "a tensor of rank 0 has no layout");
 		t->layout = parse_layout(p, rank);
 	}
 	return t;
@@ -189,7 +193,8 @@ static const struct twir_map *parse_basic(struct twir_parser *p, enum twtm_kind 
 			attributed = true;
 		} else {
 			if (rank == TWIR_MAX_RANK || ranked || attributed)
-				twir_fail(p, &at, NULL, "a mapping has at most %d extents, before its attributes", TWIR_MAX_RANK);
+				twir_fail(p, &at, NULL, "a mapping has at most %d extents, before its attributes",
+					  TWIR_MAX_RANK);
 			extent[rank++] = twir_parse_size(p, "an extent");
 		}
 		if (attributed && kind == TWTM_SPATIAL)
@@ -238,7 +243,8 @@ static const struct twir_map *parse_factor(struct twir_parser *p)
 	const char *name = twir_take_name(p, "a mapping");
 	const struct twir_entry *b = twir_lookup(p, name);
 	if (!b || b->kind != BOUND_MAP)
-		twir_fail(p, &at, "repeat(..), spatial(..), project(.., [0]), or a name declared with map", "there is no mapping '%s' here", name);
+		twir_fail(p, &at, "repeat(..), spatial(..), project(.., [0]), or a name declared with map",
+			  "there is no mapping '%s' here", name);
 	return b->what;
 }
 

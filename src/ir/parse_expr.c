@@ -25,7 +25,8 @@ const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o
 		return e;
 	if (twir_is_float(to))
 		return twir_float(p->m, to, twir_is_float((enum twir_scalar)e->type.scalar) ? e->u.f : (double)e->u.i);
-	if (twir_is_float((enum twir_scalar)e->type.scalar) || twir_wrap(to, e->u.i) != e->u.i || (to == TWIR_U64 && e->u.i < 0))
+	if (twir_is_float((enum twir_scalar)e->type.scalar) || twir_wrap(to, e->u.i) != e->u.i ||
+	    (to == TWIR_U64 && e->u.i < 0))
 		return e;
 	return twir_int(p->m, to, e->u.i);
 }
@@ -45,10 +46,10 @@ static const struct {
 	int level;
 	bool swapped; /* a > b is b < a */
 } operators[] = {
-	{"or", TWIR_Or, 1, false},   {"xor", TWIR_Xor, 2, false}, {"and", TWIR_And, 3, false}, {"<", TWIR_Lt, 4, false},
-	{"<=", TWIR_Le, 4, false},   {">", TWIR_Lt, 4, true},     {">=", TWIR_Le, 4, true},    {"==", TWIR_Eq, 4, false},
-	{"!=", TWIR_Ne, 4, false},   {"<<", TWIR_Shl, 5, false},  {">>", TWIR_Shr, 5, false},  {"+", TWIR_Add, 6, false},
-	{"-", TWIR_Sub, 6, false},   {"*", TWIR_Mul, 7, false},   {"/", TWIR_Div, 7, false},   {"%", TWIR_Mod, 7, false},
+	{"or", TWIR_Or, 1, false}, {"xor", TWIR_Xor, 2, false}, {"and", TWIR_And, 3, false}, {"<", TWIR_Lt, 4, false},
+	{"<=", TWIR_Le, 4, false}, {">", TWIR_Lt, 4, true},	{">=", TWIR_Le, 4, true},    {"==", TWIR_Eq, 4, false},
+	{"!=", TWIR_Ne, 4, false}, {"<<", TWIR_Shl, 5, false},	{">>", TWIR_Shr, 5, false},  {"+", TWIR_Add, 6, false},
+	{"-", TWIR_Sub, 6, false}, {"*", TWIR_Mul, 7, false},	{"/", TWIR_Div, 7, false},   {"%", TWIR_Mod, 7, false},
 };
 
 static int operator_of(const struct twir_parser *p)
@@ -60,15 +61,20 @@ static int operator_of(const struct twir_parser *p)
 	return -1;
 }
 
-static struct twir_operand combine(struct twir_parser *p, const struct twir_tok *at, int op, struct twir_operand a, struct twir_operand b)
+static struct twir_operand combine(struct twir_parser *p, const struct twir_tok *at, int op, struct twir_operand a,
+				   struct twir_operand b)
 {
 	meet(p, &a, &b);
 	const enum twir_kind k = operators[op].kind;
 	const char *why = twir_bad_binary(k, a.e, b.e);
 	if (why)
-		twir_fail(p, at, a.e->type.scalar != b.e->type.scalar ? "convert one side, for example f32(x) or index(x)" : NULL,
-			  "'%s' of %s and %s: %s", operators[op].text, twir_type_text(p, a.e->type), twir_type_text(p, b.e->type), why);
-	const struct twir_expr *e = operators[op].swapped ? twir_binary(p->m, k, b.e, a.e) : twir_binary(p->m, k, a.e, b.e);
+		twir_fail(p, at,
+			  a.e->type.scalar != b.e->type.scalar ? "convert one side, for example f32(x) or index(x)"
+							       : NULL,
+			  "'%s' of %s and %s: %s", operators[op].text, twir_type_text(p, a.e->type),
+			  twir_type_text(p, b.e->type), why);
+	const struct twir_expr *e =
+		operators[op].swapped ? twir_binary(p->m, k, b.e, a.e) : twir_binary(p->m, k, a.e, b.e);
 	return (struct twir_operand){e, a.flexible && b.flexible && e->kind == TWIR_Const && operators[op].level != 4};
 }
 
@@ -115,14 +121,14 @@ struct twir_operand twir_parse_binary(struct twir_parser *p, int least)
 	return a;
 }
 
-static const struct twir_expr *choose(struct twir_parser *p, const struct twir_tok *at, const struct twir_expr *c, struct twir_operand a,
-				      struct twir_operand b)
+static const struct twir_expr *choose(struct twir_parser *p, const struct twir_tok *at, const struct twir_expr *c,
+				      struct twir_operand a, struct twir_operand b)
 {
 	meet(p, &a, &b);
 	const char *why = twir_bad_choice(TWIR_Cond, c, a.e, b.e);
 	if (why)
-		twir_fail(p, at, NULL, "'? :' of %s, %s and %s: %s", twir_type_text(p, c->type), twir_type_text(p, a.e->type),
-			  twir_type_text(p, b.e->type), why);
+		twir_fail(p, at, NULL, "'? :' of %s, %s and %s: %s", twir_type_text(p, c->type),
+			  twir_type_text(p, a.e->type), twir_type_text(p, b.e->type), why);
 	return twir_cond(p->m, c, a.e, b.e);
 }
 
@@ -162,7 +168,8 @@ const struct twir_expr *twir_parse_typed(struct twir_parser *p, struct twir_type
 	const struct twir_tok at = p->tok;
 	const struct twir_expr *e = twir_retype(p, twir_parse_operand(p), (enum twir_scalar)type.scalar);
 	if (!twir_type_eq(e->type, type))
-		twir_fail(p, &at, NULL, "%s must have type %s, not %s", what, twir_type_text(p, type), twir_type_text(p, e->type));
+		twir_fail(p, &at, NULL, "%s must have type %s, not %s", what, twir_type_text(p, type),
+			  twir_type_text(p, e->type));
 	return e;
 }
 

@@ -31,10 +31,10 @@ struct twir_parser {
 	const char *line_start;
 	struct twir_tok tok; /* the next token */
 	int depth;
-	struct tw_strmap names; /* name -> struct twir_entry */
+	struct tw_strmap names;	  /* name -> struct twir_entry */
 	struct tw_strmap symbols; /* of the module, by the names they have in texts */
 	VEC(struct twir_entry *) scope;
-	int floor;       /* bindings below it are invisible: programs and funcs see only their own */
+	int floor;	 /* bindings below it are invisible: programs and funcs see only their own */
 	bool no_symbols; /* in funcs */
 	VEC(const struct twir_expr *) folds; /* of the definition being parsed */
 };
@@ -48,22 +48,24 @@ struct twir_operand {
 /* lex.c */
 void twir_lex_start(struct twir_parser *p, const char *name, const char *text);
 void twir_next(struct twir_parser *p);
-_Noreturn void twir_fail(struct twir_parser *p, const struct twir_tok *at, const char *hint, const char *fmt, ...) TW_PRINTF(4, 5);
-bool twir_is(const struct twir_parser *p, const char *text);     /* is the next token this word or sign? */
-bool twir_take(struct twir_parser *p, const char *text);         /* ... then pass it */
+_Noreturn void twir_fail(struct twir_parser *p, const struct twir_tok *at, const char *hint, const char *fmt, ...)
+	TW_PRINTF(4, 5);
+bool twir_is(const struct twir_parser *p, const char *text); /* is the next token this word or sign? */
+bool twir_take(struct twir_parser *p, const char *text);     /* ... then pass it */
 void twir_expect(struct twir_parser *p, const char *text, const char *hint);
-const char *twir_take_name(struct twir_parser *p, const char *what); /* any word that is not reserved; in the module's arena */
-int64_t twir_take_int(struct twir_parser *p, const char *what);  /* a plain, possibly negative integer */
+const char *twir_take_name(struct twir_parser *p,
+			   const char *what); /* any word that is not reserved; in the module's arena */
+int64_t twir_take_int(struct twir_parser *p, const char *what); /* a plain, possibly negative integer */
 const char *twir_take_string(struct twir_parser *p);
-void twir_enter(struct twir_parser *p);                          /* a level of nesting; fails when there are too many */
+void twir_enter(struct twir_parser *p); /* a level of nesting; fails when there are too many */
 void twir_leave(struct twir_parser *p);
 
 /* scope */
 void twir_bind(struct twir_parser *p, const struct twir_tok *at, const char *name, enum twir_bound kind, void *what);
 struct twir_entry *twir_lookup(const struct twir_parser *p, const char *name);
 void twir_unbind(struct twir_parser *p, int mark); /* everything bound since scope.n was mark */
-struct twir_var *twir_declare_var(struct twir_parser *p, const struct twir_tok *at, enum twir_var_kind kind, struct twir_type type,
-				  const char *name);
+struct twir_var *twir_declare_var(struct twir_parser *p, const struct twir_tok *at, enum twir_var_kind kind,
+				  struct twir_type type, const char *name);
 
 /* parse_expr.c */
 struct twir_operand twir_parse_operand(struct twir_parser *p);

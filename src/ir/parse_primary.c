@@ -15,7 +15,8 @@ static enum twir_scalar suffix(const char *at, int n, int *digits)
 		const char *name = twir_scalar_name((enum twir_scalar)s);
 		const int len = (int)strlen(name);
 		/* bf16 ends in f16 too: take the longer one */
-		if (n > len && memcmp(at + n - len, name, (size_t)len) == 0 && !(s == TWIR_F16 && at[n - len - 1] == 'b')) {
+		if (n > len && memcmp(at + n - len, name, (size_t)len) == 0 &&
+		    !(s == TWIR_F16 && at[n - len - 1] == 'b')) {
 			*digits = n - len;
 			return (enum twir_scalar)s;
 		}
@@ -40,19 +41,21 @@ static bool read_integer(const char *at, int n, uint64_t *value)
 	return n > 0;
 }
 
-static const struct twir_expr *integer(struct twir_parser *p, const struct twir_tok *t, int digits, enum twir_scalar s, bool minus)
+static const struct twir_expr *integer(struct twir_parser *p, const struct twir_tok *t, int digits, enum twir_scalar s,
+				       bool minus)
 {
 	uint64_t v;
 	if (!read_integer(t->at, digits, &v))
 		twir_fail(p, t, NULL, "'%.*s' is no number", t->n > 40 ? 40 : t->n, t->at);
 	const int64_t i = (int64_t)(minus ? 0 - v : v);
-	const bool fits = s == TWIR_U64 ? !minus || v == 0
-					: v <= (uint64_t)INT64_MAX + (minus ? 1 : 0) && twir_wrap(s, i) == i;
+	const bool fits =
+		s == TWIR_U64 ? !minus || v == 0 : v <= (uint64_t)INT64_MAX + (minus ? 1 : 0) && twir_wrap(s, i) == i;
 	/* hexadecimal integers are bit patterns: 0xffffffffi32 is -1 */
 	const bool pattern = digits > 2 && (t->at[1] == 'x' || t->at[1] == 'X') && !minus &&
 			     (twir_scalar_bytes(s) == 8 || v >> (8 * twir_scalar_bytes(s)) == 0);
 	if (!fits && !pattern)
-		twir_fail(p, t, NULL, "%s%.*s does not fit in %s", minus ? "-" : "", digits > 40 ? 40 : digits, t->at, twir_scalar_name(s));
+		twir_fail(p, t, NULL, "%s%.*s does not fit in %s", minus ? "-" : "", digits > 40 ? 40 : digits, t->at,
+			  twir_scalar_name(s));
 	return twir_int(p->m, s, i);
 }
 
@@ -86,7 +89,8 @@ struct twir_operand twir_literal(struct twir_parser *p, bool minus)
 	for (int i = 0; i < digits; i++)
 		is_float |= t.at[i] == '.' || (hex ? (t.at[i] | 32) == 'p' : (t.at[i] | 32) == 'e');
 	if (!is_float && !twir_is_float(s))
-		return (struct twir_operand){integer(p, &t, digits, s == TWIR_VOID ? TWIR_INDEX : s, minus), s == TWIR_VOID};
+		return (struct twir_operand){integer(p, &t, digits, s == TWIR_VOID ? TWIR_INDEX : s, minus),
+					     s == TWIR_VOID};
 	double v;
 	if (!twir_float_literal(t.at, (size_t)digits, &v) || (s != TWIR_VOID && !twir_is_float(s)))
 		twir_fail(p, &t, NULL, "'%.*s' is no number", t.n > 40 ? 40 : t.n, t.at);
@@ -125,7 +129,8 @@ int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const s
 	return n;
 }
 
-static void parse_where(struct twir_parser *p, enum twir_scalar type, const struct twir_expr **mask, const struct twir_expr **other)
+static void parse_where(struct twir_parser *p, enum twir_scalar type, const struct twir_expr **mask,
+			const struct twir_expr **other)
 {
 	*mask = *other = NULL;
 	if (!twir_take(p, "where"))
@@ -211,7 +216,8 @@ static const struct twir_expr *known_fold(struct twir_parser *p, const struct tw
 {
 	for (int i = 0; i < p->folds.n; i++) {
 		struct twir_pairs pairs = {0};
-		if (p->folds.at[i]->op == e->op && p->folds.at[i]->depth == e->depth && twir_same_expr(&pairs, p->folds.at[i], e))
+		if (p->folds.at[i]->op == e->op && p->folds.at[i]->depth == e->depth &&
+		    twir_same_expr(&pairs, p->folds.at[i], e))
 			return p->folds.at[i];
 	}
 	if (p->folds.n < 64)
@@ -249,7 +255,8 @@ static const struct twir_expr *parse_fold(struct twir_parser *p, const struct tw
 		n++;
 	}
 	if (n == 0)
-		twir_fail(p, &p->tok, "sum(k < K, body); an axis needs a name of its own", "expected an axis of the fold");
+		twir_fail(p, &p->tok, "sum(k < K, body); an axis needs a name of its own",
+			  "expected an axis of the fold");
 	const struct twir_expr *body = twir_parse_expr(p);
 	const char *why = twir_bad_fold(op, n, axes, extents, body);
 	if (why)
@@ -278,7 +285,8 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 	const struct twir_expr *e[3];
 	const int n = parse_args(p, o, 3), arity = twir_kind_arity(k);
 	if (n != arity)
-		twir_fail(p, at, NULL, "%s takes %d argument%s, not %d", twir_kind_text(k), arity, arity == 1 ? "" : "s", n);
+		twir_fail(p, at, NULL, "%s takes %d argument%s, not %d", twir_kind_text(k), arity,
+			  arity == 1 ? "" : "s", n);
 	/* literals take the type of the first argument that has one; the condition of select and the lane of extract stand apart */
 	const int first = k == TWIR_Select ? 1 : 0, last = k == TWIR_Extract ? 1 : n;
 	enum twir_scalar type = TWIR_VOID;
@@ -295,8 +303,9 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 			  : n == 1	     ? twir_bad_unary(k, e[0])
 					     : twir_bad_binary(k, e[0], e[1]);
 	if (why)
-		twir_fail(p, at, NULL, "%s of %s%s%s%s%s: %s", twir_kind_text(k), twir_type_text(p, e[0]->type), n > 1 ? ", " : "",
-			  n > 1 ? twir_type_text(p, e[1]->type) : "", n > 2 ? ", " : "", n > 2 ? twir_type_text(p, e[2]->type) : "", why);
+		twir_fail(p, at, NULL, "%s of %s%s%s%s%s: %s", twir_kind_text(k), twir_type_text(p, e[0]->type),
+			  n > 1 ? ", " : "", n > 1 ? twir_type_text(p, e[1]->type) : "", n > 2 ? ", " : "",
+			  n > 2 ? twir_type_text(p, e[2]->type) : "", why);
 	if (k == TWIR_Fma)
 		return rigid(twir_fma(p->m, e[0], e[1], e[2]));
 	if (k == TWIR_Select)
@@ -315,7 +324,8 @@ static const struct twir_expr *parse_func_call(struct twir_parser *p, const stru
 		f = twir_func_find(p->m, arena_printf(p->scratch, "%s_%s", name, type));
 	}
 	if (!f)
-		twir_fail(p, at, "funcs are declared before they are used", "there is no func or operation '%.60s'", name);
+		twir_fail(p, at, "funcs are declared before they are used", "there is no func or operation '%.60s'",
+			  name);
 	for (int i = 0; i < n; i++)
 		args[i] = i < f->n ? twir_retype(p, o[i], (enum twir_scalar)f->args[i]->type.scalar) : o[i].e;
 	const char *why = twir_bad_call(f, n, args);
@@ -324,7 +334,8 @@ static const struct twir_expr *parse_func_call(struct twir_parser *p, const stru
 	return twir_call(p->m, f, n, args);
 }
 
-static const struct twir_expr *parse_cast(struct twir_parser *p, const struct twir_tok *at, enum twir_scalar to, bool bits)
+static const struct twir_expr *parse_cast(struct twir_parser *p, const struct twir_tok *at, enum twir_scalar to,
+					  bool bits)
 {
 	const struct twir_operand o = twir_parse_operand(p);
 	const char *why = bits ? twir_bad_bitcast(to, o.e) : twir_bad_cast(to, o.e);
@@ -406,7 +417,8 @@ struct twir_operand twir_parse_primary(struct twir_parser *p)
 	while (k < TWIR_KINDS && (!(twir_kind_flags((enum twir_kind)k) & TWIR_F_FUNC) || k == TWIR_Neg ||
 				  strcmp(twir_kind_text((enum twir_kind)k), name) != 0))
 		k++;
-	const struct twir_operand o = k < TWIR_KINDS ? parse_operation(p, &at, (enum twir_kind)k) : rigid(parse_call_like(p, &at, name));
+	const struct twir_operand o =
+		k < TWIR_KINDS ? parse_operation(p, &at, (enum twir_kind)k) : rigid(parse_call_like(p, &at, name));
 	twir_expect(p, ")", NULL);
 	return o;
 }

@@ -47,7 +47,8 @@ static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_to
 	const char *name = twir_take_name(p, "a statement");
 	const struct twir_entry *b = twir_lookup(p, name);
 	if (!b || b->kind != BOUND_TENSOR)
-		twir_fail(p, at, b ? "let makes a new value; only tensors are stored to" : NULL, "there is no tensor '%s' here", name);
+		twir_fail(p, at, b ? "let makes a new value; only tensors are stored to" : NULL,
+			  "there is no tensor '%s' here", name);
 	struct twir_tensor *t = b->what;
 	const struct twir_expr *index[TWIR_MAX_RANK], *mask = NULL;
 	int n = 0, wide = 0;
@@ -65,14 +66,15 @@ static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_to
 		wide = wide ? -1 : index[0]->type.lanes;
 	const int lanes = wide ? wide : t->lanes;
 	if (value->type.lanes != 1 && value->type.lanes != lanes)
-		twir_fail(p, &value_at, wide ? NULL : "store vectors with T[i +: 16]", "a value of type %s is stored where %d element%s %s",
-			  twir_type_text(p, value->type), lanes, lanes == 1 ? "" : "s", lanes == 1 ? "is meant" : "are meant");
+		twir_fail(p, &value_at, wide ? NULL : "store vectors with T[i +: 16]",
+			  "a value of type %s is stored where %d element%s %s", twir_type_text(p, value->type), lanes,
+			  lanes == 1 ? "" : "s", lanes == 1 ? "is meant" : "are meant");
 	if (lanes > 1)
 		value = twir_splat_to(p->m, value, lanes);
 	const char *why = twir_bad_store(t, n, index, value, mask);
 	if (why)
-		twir_fail(p, at, NULL, "store to '%s' (%s, rank %d) of %s: %s", name, twir_scalar_name(t->type), t->rank,
-			  twir_type_text(p, value->type), why);
+		twir_fail(p, at, NULL, "store to '%s' (%s, rank %d) of %s: %s", name, twir_scalar_name(t->type),
+			  t->rank, twir_type_text(p, value->type), why);
 	struct twir_stmt *s = twir_store(p->m, t, n, index, value, mask);
 	s->line = at->line;
 	s->column = at->column;
@@ -135,8 +137,8 @@ static struct twir_stmt *parse_formap(struct twir_parser *p, const struct twir_t
 	s->u.formap.n = n;
 	s->u.formap.map = twir_parse_map(p);
 	if (s->u.formap.map->rank != n)
-		twir_fail(p, &map_at, NULL, "the mapping has rank %d, but there %s %d variable%s", s->u.formap.map->rank, n == 1 ? "is" : "are",
-			  n, n == 1 ? "" : "s");
+		twir_fail(p, &map_at, NULL, "the mapping has rank %d, but there %s %d variable%s",
+			  s->u.formap.map->rank, n == 1 ? "is" : "are", n, n == 1 ? "" : "s");
 	if (twir_take(p, "on"))
 		parse_levels(p, s);
 	const struct twir_tok within_at = p->tok;
@@ -157,7 +159,8 @@ static struct twir_stmt *parse_formap(struct twir_parser *p, const struct twir_t
 	const int mark = p->scope.n;
 	s->u.formap.vars = ARENA_ARRAY(p->m->arena, struct twir_var *, n);
 	for (int i = 0; i < n; i++) {
-		struct twir_var *v = twir_declare_var(p, &name_at[i], TWIR_LOOP, twir_scalar_type(TWIR_INDEX), names[i]);
+		struct twir_var *v =
+			twir_declare_var(p, &name_at[i], TWIR_LOOP, twir_scalar_type(TWIR_INDEX), names[i]);
 		v->lo = 0;
 		int64_t extent;
 		if (twir_const_int(twir_map_extent(p->m, s->u.formap.map, i), &extent))

@@ -273,21 +273,24 @@ static void put_other(struct twir_printer *p, const struct twir_expr *e)
 static void put(struct twir_printer *p, const struct twir_expr *e, enum level least)
 {
 	if (p->b.n > LONGEST)
-		tw_raise(TW_ERR_INTERNAL, "the text of an expression is longer than %zu MiB: shared parts need lets", LONGEST >> 20);
+		tw_raise(TW_ERR_INTERNAL, "the text of an expression is longer than %zu MiB: shared parts need lets",
+			 LONGEST >> 20);
 	const bool parenthesise = level_of(e) < least;
 	if (parenthesise)
 		buf_putc(&p->b, '(');
 	const unsigned flags = twir_kind_flags((enum twir_kind)e->kind);
 	if (e->kind == TWIR_Neg) {
 		buf_putc(&p->b, '-');
-		put(p, e->arg[0], e->arg[0]->kind == TWIR_Const ? PRIMARY + 1 : PREFIX); /* -(1.0) is no negative constant */
+		put(p, e->arg[0],
+		    e->arg[0]->kind == TWIR_Const ? PRIMARY + 1 : PREFIX); /* -(1.0) is no negative constant */
 	} else if (flags & TWIR_F_PREFIX) {
 		buf_printf(&p->b, "%s ", twir_kind_text((enum twir_kind)e->kind));
 		put(p, e->arg[0], PREFIX);
 	} else if (flags & TWIR_F_INFIX) {
 		put_infix(p, e);
 	} else if (flags & TWIR_F_FUNC) {
-		put_call(p, twir_kind_text((enum twir_kind)e->kind), e, e->kind != TWIR_Extract && e->n > 1 && beside_vector(e));
+		put_call(p, twir_kind_text((enum twir_kind)e->kind), e,
+			 e->kind != TWIR_Extract && e->n > 1 && beside_vector(e));
 	} else {
 		put_other(p, e);
 	}

@@ -27,8 +27,12 @@ static const struct twir_expr *of_tensor(struct run *r, const struct twir_expr *
 {
 	if (t == e->u.tensor)
 		return e;
-	return twir_intern(r->m, &(struct twir_key){.kind = (enum twir_kind)e->kind, .type = e->type, .n = e->n, .nidx = e->nidx,
-						    .args = e->arg, .ptr = t});
+	return twir_intern(r->m, &(struct twir_key){.kind = (enum twir_kind)e->kind,
+						    .type = e->type,
+						    .n = e->n,
+						    .nidx = e->nidx,
+						    .args = e->arg,
+						    .ptr = t});
 }
 
 static const struct twir_expr *fold_with_fresh_axes(struct run *r, const struct twir_expr *e)
@@ -132,7 +136,8 @@ static const struct twir_expr **subst_all(struct run *r, int n, const struct twi
 
 static struct twir_tensor *copy_tensor(struct run *r, struct tw_map *map, const struct twir_tensor *t)
 {
-	struct twir_tensor *new = twir_tensor_new(r->m, t->base, t->type, t->rank, subst_all(r, t->rank, t->shape), t->scope);
+	struct twir_tensor *new =
+		twir_tensor_new(r->m, t->base, t->type, t->rank, subst_all(r, t->rank, t->shape), t->scope);
 	new->lanes = t->lanes;
 	new->layout = copy_layout(r, t->layout);
 	new->mirrors = t->mirrors ? copy_map(r, t->mirrors) : NULL;
@@ -171,7 +176,8 @@ static void copy_parts(struct run *r, struct tw_map *map, struct twir_stmt *s)
 		s->u.formap.map = copy_map(r, s->u.formap.map);
 		if (s->u.formap.bounds)
 			s->u.formap.bounds = subst_all(r, s->u.formap.n, s->u.formap.bounds);
-		s->u.formap.vars = arena_copy(r->m->arena, s->u.formap.vars, (size_t)s->u.formap.n * sizeof(s->u.formap.vars[0]));
+		s->u.formap.vars =
+			arena_copy(r->m->arena, s->u.formap.vars, (size_t)s->u.formap.n * sizeof(s->u.formap.vars[0]));
 		for (int i = 0; i < s->u.formap.n; i++)
 			fresh_var(r, map, &s->u.formap.vars[i]);
 		s->u.formap.body = copy_block(r, map, s->u.formap.body);

@@ -29,13 +29,13 @@ static const struct {
 	int bytes;
 	bool is_float, is_int, is_signed;
 } scalars[] = {
-	[TWIR_VOID] = {"void", 0, false, false, false},  [TWIR_I1] = {"i1", 1, false, true, false},
-	[TWIR_I8] = {"i8", 1, false, true, true},        [TWIR_I16] = {"i16", 2, false, true, true},
-	[TWIR_I32] = {"i32", 4, false, true, true},      [TWIR_I64] = {"i64", 8, false, true, true},
-	[TWIR_U8] = {"u8", 1, false, true, false},       [TWIR_U16] = {"u16", 2, false, true, false},
-	[TWIR_U32] = {"u32", 4, false, true, false},     [TWIR_U64] = {"u64", 8, false, true, false},
-	[TWIR_F16] = {"f16", 2, true, false, true},      [TWIR_BF16] = {"bf16", 2, true, false, true},
-	[TWIR_F32] = {"f32", 4, true, false, true},      [TWIR_F64] = {"f64", 8, true, false, true},
+	[TWIR_VOID] = {"void", 0, false, false, false}, [TWIR_I1] = {"i1", 1, false, true, false},
+	[TWIR_I8] = {"i8", 1, false, true, true},	[TWIR_I16] = {"i16", 2, false, true, true},
+	[TWIR_I32] = {"i32", 4, false, true, true},	[TWIR_I64] = {"i64", 8, false, true, true},
+	[TWIR_U8] = {"u8", 1, false, true, false},	[TWIR_U16] = {"u16", 2, false, true, false},
+	[TWIR_U32] = {"u32", 4, false, true, false},	[TWIR_U64] = {"u64", 8, false, true, false},
+	[TWIR_F16] = {"f16", 2, true, false, true},	[TWIR_BF16] = {"bf16", 2, true, false, true},
+	[TWIR_F32] = {"f32", 4, true, false, true},	[TWIR_F64] = {"f64", 8, true, false, true},
 	[TWIR_INDEX] = {"index", 8, false, true, true},
 };
 _Static_assert(TW_COUNT(scalars) == TWIR_SCALARS, "one row for each scalar type");

@@ -16,7 +16,8 @@ _Noreturn void twir_verify_fail(struct twir_verifier *v, const char *fmt, ...)
 	if (v->stmt && v->stmt->line)
 		snprintf(place, sizeof(place), ", line %d:%d", v->stmt->line, v->stmt->column);
 	if (v->stmt)
-		tw_error_set(&e, v->blame, "%s '%s'%s: %s\n  in: %.400s", v->what, v->name, place, reason, twir_print_head(v->arena, v->stmt));
+		tw_error_set(&e, v->blame, "%s '%s'%s: %s\n  in: %.400s", v->what, v->name, place, reason,
+			     twir_print_head(v->arena, v->stmt));
 	else
 		tw_error_set(&e, v->blame, "%s '%s': %s", v->what, v->name, reason);
 	arena_free(v->arena);
@@ -191,7 +192,10 @@ static void check_levels(struct twir_verifier *v, const struct twir_stmt *s, str
 	if (v->cpu && last == TWIR_LANE) {
 		find_tail(f, v->lanes, tail);
 		if (tail->workers != v->lanes)
-			twir_verify_fail(v, "the last factor of the mapping must hold the %" PRId64 " lanes of the launch exactly", v->lanes);
+			twir_verify_fail(v,
+					 "the last factor of the mapping must hold the %" PRId64
+					 " lanes of the launch exactly",
+					 v->lanes);
 		if (s->u.formap.nlevels == 1 && need != v->lanes)
 			twir_verify_fail(v, "the mapping has more workers than the %" PRId64 " lanes", v->lanes);
 		return;
@@ -227,7 +231,9 @@ static void check_tensor(struct twir_verifier *v, const struct twir_tensor *t, b
 			room[i] = known ? tw_mul64(room[i], n, &bad) : 0;
 		}
 		if (known && !bad && twir_const_int(t->shape[i], &n) && room[i] < n)
-			twir_verify_fail(v, "the layout of '%s' has %" PRId64 " places for %" PRId64 " elements of dimension %d", t->base, room[i], n, i);
+			twir_verify_fail(
+				v, "the layout of '%s' has %" PRId64 " places for %" PRId64 " elements of dimension %d",
+				t->base, room[i], n, i);
 	}
 }
 
@@ -237,12 +243,14 @@ static void check_mirrors(struct twir_verifier *v, const struct twir_tensor *t)
 	for (int i = 0; i < t->rank; i++) {
 		int64_t n;
 		if (twir_const_int(t->shape[i], &n) && extent_of(t->mirrors, i) != n)
-			twir_verify_fail(v, "dimension %d of '%s' has %" PRId64 " elements, its mapping %" PRId64 " tasks", i, t->base, n,
-					 extent_of(t->mirrors, i));
+			twir_verify_fail(v,
+					 "dimension %d of '%s' has %" PRId64 " elements, its mapping %" PRId64 " tasks",
+					 i, t->base, n, extent_of(t->mirrors, i));
 	}
 	const int64_t workers = workers_of(t->mirrors);
 	if (v->cpu && workers != 1 && workers != v->lanes)
-		twir_verify_fail(v, "the mapping of '%s' has %" PRId64 " workers, not the %" PRId64 " lanes", t->base, workers, v->lanes);
+		twir_verify_fail(v, "the mapping of '%s' has %" PRId64 " workers, not the %" PRId64 " lanes", t->base,
+				 workers, v->lanes);
 }
 
 static void check_declare(struct twir_verifier *v, const struct twir_stmt *s)
@@ -256,7 +264,8 @@ static void check_declare(struct twir_verifier *v, const struct twir_stmt *s)
 	if (t->mirrors && t->scope != TWIR_REGISTER)
 		twir_verify_fail(v, "only register tensors mirror a mapping ('%s')", t->base);
 	if (v->region && t->scope == TWIR_SHARED)
-		twir_verify_fail(v, "shared tensor '%s' belongs to the core: declare it outside the loop on lane", t->base);
+		twir_verify_fail(v, "shared tensor '%s' belongs to the core: declare it outside the loop on lane",
+				 t->base);
 	if (t->lanes > 1 && t->scope != TWIR_REGISTER)
 		twir_verify_fail(v, "only register tensors hold vectors ('%s')", t->base);
 	twir_verify_bind(v, t, t->base);
@@ -274,7 +283,8 @@ static void check_lane_store(struct twir_verifier *v, const struct twir_stmt *s)
 	if (own)
 		return;
 	if (t->scope == TWIR_REGISTER && (!t->mirrors || workers_of(t->mirrors) == 1))
-		twir_verify_fail(v, "lanes store to '%s', which belongs to the core: values would pass between lanes", t->base);
+		twir_verify_fail(v, "lanes store to '%s', which belongs to the core: values would pass between lanes",
+				 t->base);
 	bool differs = v->lane_guard;
 	for (int i = 0; i < s->u.store.n; i++)
 		differs |= twir_verify_lanewise(v, s->u.store.index[i]);
@@ -286,8 +296,9 @@ static void check_store(struct twir_verifier *v, const struct twir_stmt *s)
 {
 	const struct twir_tensor *t = s->u.store.tensor;
 	if (!twir_verify_visible(v, t))
-		twir_verify_fail(v, map_get_ptr(&v->state, t) ? "tensor '%s' is used where it is not in scope"
-							      : "tensor '%s' is neither a parameter nor declared",
+		twir_verify_fail(v,
+				 map_get_ptr(&v->state, t) ? "tensor '%s' is used where it is not in scope"
+							   : "tensor '%s' is neither a parameter nor declared",
 				 t->base);
 	if (t->scope == TWIR_IN)
 		twir_verify_fail(v, "store to input '%s'", t->base);
@@ -404,7 +415,9 @@ static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 		if (launch_position(v->prog, s->u.barrier.level) < 0)
 			twir_verify_fail(v, "the program is not launched on %s", twir_level_name(s->u.barrier.level));
 		if (v->cpu)
-			twir_verify_fail(v, "a CPU has no barriers: the end of a loop on lane is one, and core items never meet");
+			twir_verify_fail(
+				v,
+				"a CPU has no barriers: the end of a loop on lane is one, and core items never meet");
 		if (v->taken & (1u << TWIR_WARP | 1u << TWIR_LANE | 1u << TWIR_THREAD))
 			twir_verify_fail(v, "a barrier inside a loop on threads: some would not reach it");
 		break;
@@ -439,8 +452,9 @@ static void start(struct twir_verifier *v, enum tw_code blame, const char *what,
 static void check_launch(struct twir_verifier *v)
 {
 	const struct twir_program *p = v->prog;
-	static const enum twir_level orders[][3] = {
-		{TWIR_CORE, TWIR_LANE, TWIR_LEVELS}, {TWIR_BLOCK, TWIR_WARP, TWIR_LANE}, {TWIR_BLOCK, TWIR_THREAD, TWIR_LEVELS}};
+	static const enum twir_level orders[][3] = {{TWIR_CORE, TWIR_LANE, TWIR_LEVELS},
+						    {TWIR_BLOCK, TWIR_WARP, TWIR_LANE},
+						    {TWIR_BLOCK, TWIR_THREAD, TWIR_LEVELS}};
 	bool fits = p->nlevels == 0;
 	for (int o = 0; o < TW_COUNT(orders) && p->nlevels <= 3; o++) {
 		bool same = true;
@@ -453,7 +467,8 @@ static void check_launch(struct twir_verifier *v)
 	v->gpu = p->nlevels > 0 && p->levels[0] == TWIR_BLOCK;
 	v->cpu = !v->gpu;
 	for (int i = 0; i < p->nlevels; i++) {
-		twir_verify_sizes(v, 1, &p->extents[i], i > 0, i > 0 ? "the number of lanes, warps or threads" : "the launch");
+		twir_verify_sizes(v, 1, &p->extents[i], i > 0,
+				  i > 0 ? "the number of lanes, warps or threads" : "the launch");
 		int64_t n;
 		if (i > 0 && twir_const_int(p->extents[i], &n) && (n < 1 || n > 65536))
 			twir_verify_fail(v, "the number of %ss must be 1 to 65536", twir_level_name(p->levels[i]));
@@ -486,8 +501,10 @@ void twir_verify_program(struct twir_module *m, const struct twir_program *p, en
 			twir_verify_fail(&v, "the shape of parameter '%s' may depend on symbols only", t->base);
 		if (t->lanes != 1 || t->mirrors)
 			twir_verify_fail(&v, "parameter '%s' must be an ordinary tensor of scalars", t->base);
-		if (t->alias && (t->scope != TWIR_OUT || t->alias->scope != TWIR_IN || !twir_verify_visible(&v, t->alias)))
-			twir_verify_fail(&v, "output '%s' is an alias of something that is no input before it", t->base);
+		if (t->alias &&
+		    (t->scope != TWIR_OUT || t->alias->scope != TWIR_IN || !twir_verify_visible(&v, t->alias)))
+			twir_verify_fail(&v, "output '%s' is an alias of something that is no input before it",
+					 t->base);
 		check_tensor(&v, t, false, "a size");
 		twir_verify_bind(&v, t, t->base);
 	}
@@ -508,8 +525,9 @@ void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, en
 		twir_verify_bind(&v, c->axes[i], c->axes[i]->name);
 	}
 	if (!twir_type_eq(c->value->type, twir_scalar_type(c->out->type)))
-		twir_verify_fail(&v, "the value is %sx%d, the tensor %s", twir_scalar_name((enum twir_scalar)c->value->type.scalar),
-				 c->value->type.lanes, twir_scalar_name(c->out->type));
+		twir_verify_fail(&v, "the value is %sx%d, the tensor %s",
+				 twir_scalar_name((enum twir_scalar)c->value->type.scalar), c->value->type.lanes,
+				 twir_scalar_name(c->out->type));
 	twir_verify_expr(&v, c->value);
 	arena_free(v.arena);
 }

@@ -17,7 +17,8 @@ static const char *bad_operands(const struct twir_expr *e)
 	case TWIR_Const:
 		if (e->type.lanes != 1)
 			return "a constant is a scalar";
-		return !twir_is_float((enum twir_scalar)e->type.scalar) && twir_wrap((enum twir_scalar)e->type.scalar, e->u.i) != e->u.i
+		return !twir_is_float((enum twir_scalar)e->type.scalar) &&
+				       twir_wrap((enum twir_scalar)e->type.scalar, e->u.i) != e->u.i
 			       ? "an integer constant beyond its type"
 			       : NULL;
 	case TWIR_Var:
@@ -36,7 +37,8 @@ static const char *bad_operands(const struct twir_expr *e)
 	case TWIR_Load:
 		if (e->u.tensor->type != e->type.scalar || (e->n != e->nidx && !masked))
 			return "a load of another type than its tensor's";
-		return twir_bad_load(e->u.tensor, e->nidx, a, e->type.lanes, masked ? a[e->nidx] : NULL, masked ? a[e->nidx + 1] : NULL);
+		return twir_bad_load(e->u.tensor, e->nidx, a, e->type.lanes, masked ? a[e->nidx] : NULL,
+				     masked ? a[e->nidx + 1] : NULL);
 	case TWIR_Gather:
 		if (e->u.tensor->type != e->type.scalar || (e->n != 1 && e->n != 3))
 			return "a gather of another type than its tensor's";
@@ -46,9 +48,13 @@ static const char *bad_operands(const struct twir_expr *e)
 	case TWIR_Reduce:
 		return twir_bad_reduce((enum twir_kind)e->op, a[0]);
 	case TWIR_Splat:
-		return a[0]->type.lanes == 1 && e->type.lanes > 1 && a[0]->type.scalar == e->type.scalar ? NULL : "splat takes a scalar";
+		return a[0]->type.lanes == 1 && e->type.lanes > 1 && a[0]->type.scalar == e->type.scalar
+			       ? NULL
+			       : "splat takes a scalar";
 	case TWIR_Iota:
-		return e->type.lanes > 1 && twir_is_int((enum twir_scalar)e->type.scalar) ? NULL : "iota is a vector of integers";
+		return e->type.lanes > 1 && twir_is_int((enum twir_scalar)e->type.scalar)
+			       ? NULL
+			       : "iota is a vector of integers";
 	default:
 		return arity == 1 ? twir_bad_unary(k, a[0]) : twir_bad_binary(k, a[0], a[1]);
 	}
@@ -69,7 +75,8 @@ bool twir_verify_spread(const struct twir_map *f, int dim)
 	}
 }
 
-void twir_verify_register(struct twir_verifier *v, const struct twir_tensor *t, int n, const struct twir_expr *const *index, bool store)
+void twir_verify_register(struct twir_verifier *v, const struct twir_tensor *t, int n,
+			  const struct twir_expr *const *index, bool store)
 {
 	if (!v->cpu || !t->mirrors || n != t->rank)
 		return;
@@ -80,14 +87,19 @@ void twir_verify_register(struct twir_verifier *v, const struct twir_tensor *t, 
 		return;
 	if (!v->region) {
 		if (!v->in_reduce)
-			twir_verify_fail(v, "register tensor '%s' belongs to the lanes: outside a loop on lane only reduce may read it", t->base);
+			twir_verify_fail(v,
+					 "register tensor '%s' belongs to the lanes: outside a loop on lane only "
+					 "reduce may read it",
+					 t->base);
 		return;
 	}
 	if (v->in_reduce)
 		twir_verify_fail(v, "reduce of '%s' inside a loop on lane passes values between lanes", t->base);
 	for (int i = 0; i < n; i++)
 		if (twir_verify_spread(t->mirrors, i) && !twir_verify_lanewise(v, index[i]))
-			twir_verify_fail(v, "%s element of register tensor '%s' that does not depend on the lane (index %d): it belongs to one lane",
+			twir_verify_fail(v,
+					 "%s element of register tensor '%s' that does not depend on the lane (index "
+					 "%d): it belongs to one lane",
 					 store ? "store to an" : "load of an", t->base, i);
 }
 
@@ -100,8 +112,9 @@ static void check_var(struct twir_verifier *v, const struct twir_var *x)
 	}
 	if (x->kind != TWIR_WORKER) {
 		if (!twir_verify_visible(v, x))
-			twir_verify_fail(v, map_get_ptr(&v->state, x) ? "variable '%s' is used where it is not in scope"
-								      : "variable '%s' is not bound",
+			twir_verify_fail(v,
+					 map_get_ptr(&v->state, x) ? "variable '%s' is used where it is not in scope"
+								   : "variable '%s' is not bound",
 					 x->name);
 		return;
 	}
@@ -131,11 +144,13 @@ static void check_tensor(struct twir_verifier *v, const struct twir_tensor *t)
 		return;
 	}
 	if (!twir_verify_visible(v, t))
-		twir_verify_fail(v, map_get_ptr(&v->state, t) ? "tensor '%s' is used where it is not in scope"
-							      : "tensor '%s' is neither a parameter nor declared",
+		twir_verify_fail(v,
+				 map_get_ptr(&v->state, t) ? "tensor '%s' is used where it is not in scope"
+							   : "tensor '%s' is neither a parameter nor declared",
 				 t->base);
 	if (t->scope == TWIR_OUT)
-		twir_verify_fail(v, "output '%s' is read; partial results belong in shared or register tensors", t->base);
+		twir_verify_fail(v, "output '%s' is read; partial results belong in shared or register tensors",
+				 t->base);
 }
 
 static void check(struct twir_verifier *v, const struct twir_expr *e);
@@ -167,8 +182,8 @@ static void check(struct twir_verifier *v, const struct twir_expr *e)
 	const enum twir_kind k = (enum twir_kind)e->kind;
 	const char *why = bad_operands(e);
 	if (why)
-		twir_verify_fail(v, "%s of type %sx%d: %s", twir_kind_name(k), twir_scalar_name((enum twir_scalar)e->type.scalar),
-				 e->type.lanes, why);
+		twir_verify_fail(v, "%s of type %sx%d: %s", twir_kind_name(k),
+				 twir_scalar_name((enum twir_scalar)e->type.scalar), e->type.lanes, why);
 	if (k == TWIR_Fold) {
 		check_fold(v, e);
 		map_set_ptr(&v->done, e, (void *)(intptr_t)v->round);
@@ -209,7 +224,8 @@ static void find_bad_size(void *arg, const struct twir_expr *e)
 	*bad |= e->kind == TWIR_Load || e->kind == TWIR_Gather;
 }
 
-void twir_verify_sizes(struct twir_verifier *v, int n, const struct twir_expr *const *e, bool constant, const char *what)
+void twir_verify_sizes(struct twir_verifier *v, int n, const struct twir_expr *const *e, bool constant,
+		       const char *what)
 {
 	const char *why = twir_bad_extents(n, e);
 	if (why)

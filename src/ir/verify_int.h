@@ -9,24 +9,24 @@ enum { SEEN_VISIBLE = 1, SEEN_GONE = 2 };
 struct twir_verifier {
 	struct tw_arena *arena; /* of this run; freed before raising */
 	enum tw_code blame;
-	const char *what, *name;          /* "program", its name */
-	const struct twir_program *prog;  /* NULL: a definition or func */
+	const char *what, *name;	 /* "program", its name */
+	const struct twir_program *prog; /* NULL: a definition or func */
 	const struct twir_compute *compute;
 	const struct twir_func *func;
-	const struct twir_stmt *stmt;     /* being looked at; NULL: the head */
-	struct tw_map state;              /* var, tensor -> SEEN_* */
-	VEC(const void *) scope;          /* visible ones, innermost last */
-	struct tw_map done;               /* expr -> the round in which it was checked; without folds' axes */
+	const struct twir_stmt *stmt; /* being looked at; NULL: the head */
+	struct tw_map state;	      /* var, tensor -> SEEN_* */
+	VEC(const void *) scope;      /* visible ones, innermost last */
+	struct tw_map done;	      /* expr -> the round in which it was checked; without folds' axes */
 	int64_t round;
 	int depth;
-	int64_t lanes;                    /* of a CPU launch; 0: no lane level */
+	int64_t lanes; /* of a CPU launch; 0: no lane level */
 	bool cpu, gpu;
 	/* inside a region of lanes of a CPU program */
 	bool region;
-	int region_scope;                 /* scope.n at its start: what is above belongs to the lane */
-	struct tw_map lanewise;           /* vars whose value differs between lanes */
-	bool lane_guard;                  /* under a condition that depends on the lane */
-	unsigned taken;                   /* bits of levels whose regions we are in */
+	int region_scope;	/* scope.n at its start: what is above belongs to the lane */
+	struct tw_map lanewise; /* vars whose value differs between lanes */
+	bool lane_guard;	/* under a condition that depends on the lane */
+	unsigned taken;		/* bits of levels whose regions we are in */
 	bool in_reduce;
 };
 
@@ -36,11 +36,15 @@ void twir_verify_unbind(struct twir_verifier *v, int mark);
 bool twir_verify_visible(const struct twir_verifier *v, const void *object);
 
 /* verify_expr.c */
-void twir_verify_expr(struct twir_verifier *v, const struct twir_expr *e); /* types, arity, scopes, what may stand where */
-void twir_verify_sizes(struct twir_verifier *v, int n, const struct twir_expr *const *e, bool constant, const char *what);
-bool twir_verify_lanewise(struct twir_verifier *v, const struct twir_expr *e); /* may differ between lanes of the region? */
+void twir_verify_expr(struct twir_verifier *v,
+		      const struct twir_expr *e); /* types, arity, scopes, what may stand where */
+void twir_verify_sizes(struct twir_verifier *v, int n, const struct twir_expr *const *e, bool constant,
+		       const char *what);
+bool twir_verify_lanewise(struct twir_verifier *v,
+			  const struct twir_expr *e);	    /* may differ between lanes of the region? */
 bool twir_verify_spread(const struct twir_map *f, int dim); /* do workers differ in this dimension? */
 /* An access of a register tensor: own elements only, where that can be told. */
-void twir_verify_register(struct twir_verifier *v, const struct twir_tensor *t, int n, const struct twir_expr *const *index, bool store);
+void twir_verify_register(struct twir_verifier *v, const struct twir_tensor *t, int n,
+			  const struct twir_expr *const *index, bool store);
 
 #endif

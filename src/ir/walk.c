@@ -9,22 +9,31 @@ void twir_seen_init(struct twir_seen *s)
 {
 	s->arena = NULL;
 	s->n = 0;
+	memset(s->small, 0, sizeof(s->small));
+}
+
+static void outgrow(struct twir_seen *s)
+{
+	s->arena = arena_new();
+	map_init(&s->big, s->arena);
+	for (int i = 0; i < TWIR_SEEN_SLOTS; i++)
+		if (s->small[i])
+			map_set_ptr(&s->big, s->small[i], s);
 }
 
 bool twir_seen_add(struct twir_seen *s, const void *p)
 {
 	if (!s->arena) {
-		for (int i = 0; i < s->n; i++)
-			if (s->small[i] == p)
+		uint64_t at = tw_hash_mix(0, (uint64_t)(uintptr_t)p) % TWIR_SEEN_SLOTS;
+		for (; s->small[at]; at = (at + 1) % TWIR_SEEN_SLOTS)
+			if (s->small[at] == p)
 				return false;
-		if (s->n < TW_COUNT(s->small)) {
-			s->small[s->n++] = p;
+		if (s->n < TWIR_SEEN_SLOTS * 3 / 4) {
+			s->small[at] = p;
+			s->n++;
 			return true;
 		}
-		s->arena = arena_new();
-		map_init(&s->big, s->arena);
-		for (int i = 0; i < s->n; i++)
-			map_set_ptr(&s->big, s->small[i], s);
+		outgrow(s);
 	}
 	if (map_get_ptr(&s->big, p))
 		return false;

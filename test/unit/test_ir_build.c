@@ -92,7 +92,8 @@ static void folding(void **state)
 	assert_int_equal(value(twir_add(m, twir_int(m, TWIR_I8, 127), twir_int(m, TWIR_I8, 1))), -128);
 	assert_int_equal(value(twir_add(m, twir_int(m, TWIR_U8, 255), twir_int(m, TWIR_U8, 1))), 0);
 	assert_int_equal(value(twir_binary(m, TWIR_Shr, twir_int(m, TWIR_I8, -2), twir_int(m, TWIR_I8, 1))), -1);
-	assert_int_equal(value(twir_binary(m, TWIR_Shr, twir_int(m, TWIR_U64, -2), twir_int(m, TWIR_U64, 1))), INT64_MAX);
+	assert_int_equal(value(twir_binary(m, TWIR_Shr, twir_int(m, TWIR_U64, -2), twir_int(m, TWIR_U64, 1))),
+			 INT64_MAX);
 	assert_int_equal(value(twir_binary(m, TWIR_Shl, twir_int(m, TWIR_I32, 1), twir_int(m, TWIR_I32, 33))), 2);
 	assert_int_equal(value(twir_ceildiv(m, twir_index(m, 7), twir_index(m, 2))), 4);
 	assert_int_equal(value(twir_ceildiv(m, twir_index(m, -7), twir_index(m, 2))), -3);
@@ -151,7 +152,8 @@ static void names(void **state)
 	assert_string_equal(twir_var_new(m, TWIR_LOOP, t, "i")->name, "i_1");
 	assert_string_equal(twir_var_new(m, TWIR_LOOP, t, "i")->name, "i_2");
 	assert_string_equal(twir_var_new(m, TWIR_LOOP, t, "for")->name, "_for");
-	assert_string_equal(twir_tensor_new(m, "onnx::Conv_123/a.b", TWIR_F32, 0, NULL, TWIR_IN)->name, "onnx_Conv_123_a_b");
+	assert_string_equal(twir_tensor_new(m, "onnx::Conv_123/a.b", TWIR_F32, 0, NULL, TWIR_IN)->name,
+			    "onnx_Conv_123_a_b");
 	assert_string_equal(twir_tensor_new(m, "12", TWIR_F32, 0, NULL, TWIR_IN)->name, "_12");
 	assert_string_equal(twir_tensor_new(m, "", TWIR_F32, 0, NULL, TWIR_IN)->name, "v");
 	struct twir_var *a = twir_symbol(m, "a.b"), *b = twir_symbol(m, "a_b");
@@ -188,7 +190,8 @@ static void substitution(void **state)
 	d->u.declare.tensor = r;
 	twir_append(&block, d);
 	expr zero = twir_index(m, 0);
-	twir_append(&block, twir_store(m, r, 1, &zero, twir_load(m, t, 2, (expr[]){twir_var(m, v), twir_var(m, i)}), NULL));
+	twir_append(&block,
+		    twir_store(m, r, 1, &zero, twir_load(m, t, 2, (expr[]){twir_var(m, v), twir_var(m, i)}), NULL));
 	struct twir_stmt *copy = twir_subst_block(&s, block);
 	assert_int_equal(value(copy->u.let.value), 8);
 	assert_ptr_not_equal(copy->u.let.var, v);
@@ -204,14 +207,17 @@ static void layouts(void **state)
 {
 	struct twir_module *m = ((struct state *)*state)->m;
 	/* [6, 64] in panels: row(1, 2) * row(6, 32) */
-	struct twir_tensor *t = twir_tensor_new(m, "B", TWIR_F32, 2, (expr[]){twir_index(m, 6), twir_index(m, 64)}, TWIR_IN);
-	assert_int_equal(value(twir_layout_offset(m, t, 2, (expr[]){twir_index(m, 3), twir_index(m, 40)})), 3 * 64 + 40);
+	struct twir_tensor *t =
+		twir_tensor_new(m, "B", TWIR_F32, 2, (expr[]){twir_index(m, 6), twir_index(m, 64)}, TWIR_IN);
+	assert_int_equal(value(twir_layout_offset(m, t, 2, (expr[]){twir_index(m, 3), twir_index(m, 40)})),
+			 3 * 64 + 40);
 	t->layout = twir_layout_row(m, 2, (expr[]){twir_index(m, 1), twir_index(m, 2)},
 				    twir_layout_row(m, 2, (expr[]){twir_index(m, 6), twir_index(m, 32)}, NULL));
 	bool seen[6 * 64] = {false};
 	for (int i = 0; i < 6; i++) {
 		for (int j = 0; j < 64; j++) {
-			const int64_t at = value(twir_layout_offset(m, t, 2, (expr[]){twir_index(m, i), twir_index(m, j)}));
+			const int64_t at =
+				value(twir_layout_offset(m, t, 2, (expr[]){twir_index(m, i), twir_index(m, j)}));
 			assert_int_equal(at, j / 32 * 192 + i * 32 + j % 32);
 			assert_false(seen[at]);
 			seen[at] = true;
@@ -247,9 +253,12 @@ static void failures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(interning, setup, teardown), cmocka_unit_test_setup_teardown(folding, setup, teardown),
-		cmocka_unit_test_setup_teardown(neutral, setup, teardown),   cmocka_unit_test_setup_teardown(names, setup, teardown),
-		cmocka_unit_test_setup_teardown(substitution, setup, teardown), cmocka_unit_test_setup_teardown(layouts, setup, teardown),
+		cmocka_unit_test_setup_teardown(interning, setup, teardown),
+		cmocka_unit_test_setup_teardown(folding, setup, teardown),
+		cmocka_unit_test_setup_teardown(neutral, setup, teardown),
+		cmocka_unit_test_setup_teardown(names, setup, teardown),
+		cmocka_unit_test_setup_teardown(substitution, setup, teardown),
+		cmocka_unit_test_setup_teardown(layouts, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ struct gen {
 	VEC(struct twir_var *) vars; /* in scope */
 	VEC(struct twir_tensor *) readable, writable;
 	VEC(expr) pool; /* made before: shared again */
-	bool region;      /* in a loop on lane */
+	bool region;	/* in a loop on lane */
 	struct twir_var *lane_var;
 	bool definition, vectors;
 	int lanes;
@@ -41,16 +41,20 @@ static bool chance(struct gen *g, int percent)
 
 static enum twir_scalar number_type(struct gen *g)
 {
-	static const enum twir_scalar types[] = {TWIR_F32, TWIR_F32, TWIR_F32, TWIR_F64, TWIR_INDEX, TWIR_INDEX, TWIR_I32, TWIR_I64, TWIR_U8, TWIR_I8, TWIR_U64};
+	static const enum twir_scalar types[] = {TWIR_F32, TWIR_F32, TWIR_F32, TWIR_F64, TWIR_INDEX, TWIR_INDEX,
+						 TWIR_I32, TWIR_I64, TWIR_U8,  TWIR_I8,	 TWIR_U64};
 	return types[below(g, TW_COUNT(types))];
 }
 
 static expr constant(struct gen *g, enum twir_scalar s)
 {
-	const uint64_t bits = (uint64_t)below(g, UINT32_MAX) << 33 ^ (uint64_t)below(g, UINT32_MAX) << 11 ^ below(g, 4096);
+	const uint64_t bits =
+		(uint64_t)below(g, UINT32_MAX) << 33 ^ (uint64_t)below(g, UINT32_MAX) << 11 ^ below(g, 4096);
 	if (twir_is_float(s)) {
 		double v;
-		static const double known[] = {0, -0.0, 1, 0.5, -2, 0.1, 1e-7, 1e30, (double)INFINITY, -(double)INFINITY, (double)NAN, 16777217, 0x1p-149};
+		static const double known[] = {
+			0,	     -0.0,     1,	0.5, -2, 0.1, 1e-7, 1e30, (double)INFINITY, -(double)INFINITY,
+			(double)NAN, 16777217, 0x1p-149};
 		memcpy(&v, &bits, sizeof(v));
 		return twir_float(g->m, s, chance(g, 70) ? known[below(g, TW_COUNT(known))] : v);
 	}
@@ -127,7 +131,8 @@ static expr gen_fold(struct gen *g, enum twir_scalar s, int depth)
 
 static expr gen_int_op(struct gen *g, enum twir_scalar s, int lanes, int depth)
 {
-	static const enum twir_kind ops[] = {TWIR_Mod, TWIR_And, TWIR_Or, TWIR_Xor, TWIR_Shl, TWIR_Shr, TWIR_Ceildiv, TWIR_Roundup};
+	static const enum twir_kind ops[] = {TWIR_Mod, TWIR_And, TWIR_Or,      TWIR_Xor,
+					     TWIR_Shl, TWIR_Shr, TWIR_Ceildiv, TWIR_Roundup};
 	if (chance(g, 15))
 		return twir_not(g->m, gen(g, s, lanes, depth));
 	return twir_binary(g->m, ops[below(g, TW_COUNT(ops))], gen(g, s, lanes, depth), gen(g, s, lanes, depth));
@@ -137,7 +142,8 @@ static expr gen_float_op(struct gen *g, enum twir_scalar s, int lanes, int depth
 {
 	static const enum twir_kind ops[] = {TWIR_Sqrt, TWIR_Floor, TWIR_Ceil, TWIR_Round, TWIR_Trunc};
 	if (chance(g, 50))
-		return twir_fma(g->m, gen(g, s, lanes, depth), gen(g, s, chance(g, 50) ? lanes : 1, depth), gen(g, s, lanes, depth));
+		return twir_fma(g->m, gen(g, s, lanes, depth), gen(g, s, chance(g, 50) ? lanes : 1, depth),
+				gen(g, s, lanes, depth));
 	return twir_unary(g->m, ops[below(g, TW_COUNT(ops))], gen(g, s, lanes, depth));
 }
 
@@ -146,11 +152,13 @@ static expr gen_bool(struct gen *g, int lanes, int depth)
 	static const enum twir_kind compares[] = {TWIR_Lt, TWIR_Le, TWIR_Eq, TWIR_Ne};
 	static const enum twir_kind ops[] = {TWIR_And, TWIR_Or, TWIR_Xor};
 	if (chance(g, 30))
-		return twir_binary(g->m, ops[below(g, 3)], gen(g, TWIR_I1, lanes, depth), gen(g, TWIR_I1, lanes, depth));
+		return twir_binary(g->m, ops[below(g, 3)], gen(g, TWIR_I1, lanes, depth),
+				   gen(g, TWIR_I1, lanes, depth));
 	if (chance(g, 15))
 		return twir_not(g->m, gen(g, TWIR_I1, lanes, depth));
 	const enum twir_scalar s = number_type(g);
-	return twir_binary(g->m, compares[below(g, 4)], gen(g, s, lanes, depth), gen(g, s, chance(g, 50) ? lanes : 1, depth));
+	return twir_binary(g->m, compares[below(g, 4)], gen(g, s, lanes, depth),
+			   gen(g, s, chance(g, 50) ? lanes : 1, depth));
 }
 
 static expr gen_call(struct gen *g, enum twir_scalar s, int depth)
@@ -180,15 +188,16 @@ static expr gen_late(struct gen *g, enum twir_scalar s, int lanes, int depth)
 		if (t->type != s || t->lanes != 1 || spread(t))
 			continue;
 		const bool masked = chance(g, 50);
-		return twir_gather(g->m, t, gen(g, chance(g, 50) ? TWIR_I32 : TWIR_INDEX, lanes, depth), masked ? gen(g, TWIR_I1, lanes, depth) : NULL,
-				   masked ? gen(g, s, 1, depth) : NULL);
+		return twir_gather(g->m, t, gen(g, chance(g, 50) ? TWIR_I32 : TWIR_INDEX, lanes, depth),
+				   masked ? gen(g, TWIR_I1, lanes, depth) : NULL, masked ? gen(g, s, 1, depth) : NULL);
 	}
 	return leaf(g, s, lanes);
 }
 
 static expr make(struct gen *g, enum twir_scalar s, int lanes, int depth)
 {
-	static const enum twir_kind common[] = {TWIR_Add, TWIR_Sub, TWIR_Mul, TWIR_Div, TWIR_Min, TWIR_Max, TWIR_MinNum, TWIR_MaxNum};
+	static const enum twir_kind common[] = {TWIR_Add, TWIR_Sub, TWIR_Mul,	 TWIR_Div,
+						TWIR_Min, TWIR_Max, TWIR_MinNum, TWIR_MaxNum};
 	static const enum twir_kind prefix[] = {TWIR_Neg, TWIR_Abs};
 	if (depth <= 0 || --g->budget < 0)
 		return leaf(g, s, lanes);
@@ -202,7 +211,8 @@ static expr make(struct gen *g, enum twir_scalar s, int lanes, int depth)
 		return gen_load(g, s, lanes, depth);
 	case 3:
 		return lanes == 1 ? twir_cond(g->m, gen(g, TWIR_I1, 1, depth), gen(g, s, 1, depth), gen(g, s, 1, depth))
-				  : twir_select(g->m, gen(g, TWIR_I1, lanes, depth), gen(g, s, other, depth), gen(g, s, lanes, depth));
+				  : twir_select(g->m, gen(g, TWIR_I1, lanes, depth), gen(g, s, other, depth),
+						gen(g, s, lanes, depth));
 	case 4:
 		if (s == TWIR_I1)
 			return gen_bool(g, lanes, depth);
@@ -251,7 +261,8 @@ static expr fresh(struct gen *g, enum twir_scalar s, int lanes, int depth)
 
 static const char *word(struct gen *g)
 {
-	static const char *const words[] = {"x", "i", "j", "acc", "part", "onnx::Conv_1/a.b", "core", "sum", "7", "f32", "y_1", "row"};
+	static const char *const words[] = {"x",    "i",   "j", "acc", "part", "onnx::Conv_1/a.b",
+					    "core", "sum", "7", "f32", "y_1",  "row"};
 	return words[below(g, TW_COUNT(words))];
 }
 
@@ -274,8 +285,10 @@ static struct twir_tensor *tensor(struct gen *g, enum twir_scope scope)
 	if (scope == TWIR_REGISTER && g->vectors && chance(g, 50))
 		t->lanes = 4;
 	else if (rank > 0 && chance(g, 25))
-		t->layout = chance(g, 30) ? twir_layout_make(g->m, TWIR_LAYOUT_STRIDES, rank, shape, NULL)
-					  : twir_layout_row(g->m, rank, shape, chance(g, 50) ? twir_layout_row(g->m, rank, shape, NULL) : NULL);
+		t->layout = chance(g, 30)
+				    ? twir_layout_make(g->m, TWIR_LAYOUT_STRIDES, rank, shape, NULL)
+				    : twir_layout_row(g->m, rank, shape,
+						      chance(g, 50) ? twir_layout_row(g->m, rank, shape, NULL) : NULL);
 	return t;
 }
 
@@ -320,7 +333,8 @@ static const struct twir_map *random_factor(struct gen *g, int rank, bool spatia
 	return twir_map_basic(g->m, spatial ? TWTM_SPATIAL : TWTM_REPEAT, rank, extent, order, attrs);
 }
 
-static struct twir_stmt *formap(struct gen *g, const struct twir_map *map, int nlevels, enum twir_level a, enum twir_level b, int depth)
+static struct twir_stmt *formap(struct gen *g, const struct twir_map *map, int nlevels, enum twir_level a,
+				enum twir_level b, int depth)
 {
 	struct twir_stmt *s = twir_stmt_new(g->m, TWIR_FORMAP);
 	const int mark = g->vars.n;
@@ -429,8 +443,9 @@ static struct twir_stmt *statement(struct gen *g, int depth)
 	case 7:
 		if (g->region || g->vectors)
 			return loop(g, depth);
-		return g->lanes > 1 && chance(g, 70) ? lane_loop(g, depth)
-						     : formap(g, random_factor(g, 1 + (int)below(g, 3), false), 0, 0, 0, depth);
+		return g->lanes > 1 && chance(g, 70)
+			       ? lane_loop(g, depth)
+			       : formap(g, random_factor(g, 1 + (int)below(g, 3), false), 0, 0, 0, depth);
 	default:
 		break;
 	}
@@ -686,7 +701,8 @@ static void random_modules(void **state)
 		struct tw_error e;
 		j.g = (struct gen){.a = j.a, .seed = (first + (uint64_t)i) * 0x9e3779b97f4a7c15u};
 		if (!tw_try(&e, run, &j)) {
-			print_error("seed %llu, %s: %s\n%s\n", (unsigned long long)first + (unsigned)i, j.trouble, e.text, j.text ? j.text : "");
+			print_error("seed %llu, %s: %s\n%s\n", (unsigned long long)first + (unsigned)i, j.trouble,
+				    e.text, j.text ? j.text : "");
 			fail();
 		}
 		arena_free(j.a);

@@ -156,10 +156,15 @@ static void refused(void **state)
 		{"program p() { x = 1; }", ":1:15:", "no tensor 'x'"},
 		{"program p(A: f32[4]) { let x = A; }", ":1:32:", "number of indices"},
 		{"program p(A: f32[4]) { let x = 1; let x = 2; }", ":1:39:", "already declared"},
-		{"program p(A: f32[4]) { for i in repeat(4) { let x = i; } let y = x; }", ":1:66:", "'x' is not declared"},
-		{"program p(out A: f32[4]) launch core(1), lane(4) { for (i, j) in spatial(4) on lane { A[i] = 1.0; } }", ":1:66:", "rank 1"},
-		{"program p() launch core(1) { for (i) in spatial(4) * repeat(2, 2) on core { } }", ":1:52:", "one rank"},
-		{"program p() launch core(1) { for (i) in project(repeat(4), [0]) on core { } }", ":1:41:", "only spatial"},
+		{"program p(A: f32[4]) { for i in repeat(4) { let x = i; } let y = x; }",
+		 ":1:66:", "'x' is not declared"},
+		{"program p(out A: f32[4]) launch core(1), lane(4) { for (i, j) in spatial(4) on lane { A[i] = 1.0; } "
+		 "}",
+		 ":1:66:", "rank 1"},
+		{"program p() launch core(1) { for (i) in spatial(4) * repeat(2, 2) on core { } }",
+		 ":1:52:", "one rank"},
+		{"program p() launch core(1) { for (i) in project(repeat(4), [0]) on core { } }",
+		 ":1:41:", "only spatial"},
 		{"program p() launch core(1) { for (i) in tile on core { } }", ":1:41:", "no mapping 'tile'"},
 		{"program p() launch moon(1) { }", ":1:20:", "level of workers"},
 		{"program p(A: f32[4], out B: f32[4] alias C) { }", ":1:42:", "alias"},
@@ -180,8 +185,10 @@ static void refused(void **state)
 		struct job j = {.a = a, .name = "bad", .text = cases[i].text};
 		struct tw_error e = {0};
 		const bool ok = tw_try(&e, parse_job, &j);
-		if (ok || e.code != TW_ERR_MODEL || !strstr(e.text, cases[i].place) || !strstr(e.text, cases[i].why) || !strchr(e.text, '^')) {
-			print_error("%s\n%s\nshould be at %s for: %s\n", cases[i].text, ok ? "accepted" : e.text, cases[i].place, cases[i].why);
+		if (ok || e.code != TW_ERR_MODEL || !strstr(e.text, cases[i].place) || !strstr(e.text, cases[i].why) ||
+		    !strchr(e.text, '^')) {
+			print_error("%s\n%s\nshould be at %s for: %s\n", cases[i].text, ok ? "accepted" : e.text,
+				    cases[i].place, cases[i].why);
 			wrong++;
 		}
 		arena_free(a);
@@ -202,37 +209,55 @@ static void unverified(void **state)
 		{"program p(out B: f32[4]) launch core(1), lane(4) { B[lane] = 1.0; }", "inside loops on lane only"},
 		{"symbol N; program p(out B: f32[4]) launch core(1), lane(N) { }", "must be a constant"},
 		{"program p() launch lane(4), core(1) { }", "launched on core, lane or"},
-		{"program p(out B: f32[8]) launch core(1), lane(4) { for (i) in spatial(8) on lane { B[i] = 1.0; } }", "hold the 4 lanes"},
-		{"program p(out B: f32[8]) launch core(1), lane(4) { for (i) in spatial(4) * repeat(2) on lane { B[i] = 1.0; } }",
+		{"program p(out B: f32[8]) launch core(1), lane(4) { for (i) in spatial(8) on lane { B[i] = 1.0; } }",
 		 "hold the 4 lanes"},
-		{"symbol N; program p(out B: f32[N]) launch core(1), lane(4) { for (i) in spatial(N) on lane { B[i] = 1.0; } }",
+		{"program p(out B: f32[8]) launch core(1), lane(4) { for (i) in spatial(4) * repeat(2) on lane { B[i] "
+		 "= 1.0; } }",
 		 "hold the 4 lanes"},
-		{"program p(out B: f32[8]) launch core(2), lane(4) { for (i) in spatial(2) * spatial(4) on lane { B[i] = 1.0; } }",
+		{"symbol N; program p(out B: f32[N]) launch core(1), lane(4) { for (i) in spatial(N) on lane { B[i] = "
+		 "1.0; } }",
+		 "hold the 4 lanes"},
+		{"program p(out B: f32[8]) launch core(2), lane(4) { for (i) in spatial(2) * spatial(4) on lane { B[i] "
+		 "= 1.0; } }",
 		 "more workers than the 4 lanes"},
-		{"program p(out B: f32[8]) launch core(2) { for (i) in spatial(4) on core { B[i] = 1.0; } }", "needs 4 workers, the launch has 2"},
+		{"program p(out B: f32[8]) launch core(2) { for (i) in spatial(4) on core { B[i] = 1.0; } }",
+		 "needs 4 workers, the launch has 2"},
 		{"program p(out B: f32[8]) launch core(2) { for (i) in spatial(4) { B[i] = 1.0; } }", "needs workers"},
-		{"program p(out B: f32[4, 4]) launch core(1), lane(4) { for (i) in spatial(4) on lane { for (j) in spatial(4) on lane { B[i, j] = 1.0; } } }",
+		{"program p(out B: f32[4, 4]) launch core(1), lane(4) { for (i) in spatial(4) on lane { for (j) in "
+		 "spatial(4) on lane { B[i, j] = 1.0; } } }",
 		 "inside a loop on lane"},
-		{"program p(out B: f32[4]) launch core(1), lane(4) { for (i) in spatial(4) on lane { B[0] = 1.0; } }", "all lanes store to the same element"},
-		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[]; for (i) in spatial(4) on lane { s = 1.0; } B[0] = s; }",
+		{"program p(out B: f32[4]) launch core(1), lane(4) { for (i) in spatial(4) on lane { B[0] = 1.0; } }",
+		 "all lanes store to the same element"},
+		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[]; for (i) in spatial(4) on lane "
+		 "{ s = 1.0; } B[0] = s; }",
 		 "belongs to the core"},
-		{"program p(out B: f32[4]) launch core(1), lane(4) { for (i) in spatial(4) on lane { shared s: f32[4]; s[i] = 1.0; } }",
+		{"program p(out B: f32[4]) launch core(1), lane(4) { for (i) in spatial(4) on lane { shared s: f32[4]; "
+		 "s[i] = 1.0; } }",
 		 "belongs to the core"},
-		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[4] mirrors spatial(4); for (i) in spatial(4) on lane { s[0] = 1.0; } }",
+		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[4] mirrors spatial(4); for (i) in "
+		 "spatial(4) on lane { s[0] = 1.0; } }",
 		 "does not depend on the lane"},
-		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[4] mirrors spatial(4); B[0] = s[1]; }",
+		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[4] mirrors spatial(4); B[0] = "
+		 "s[1]; }",
 		 "only reduce may read it"},
-		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[4] mirrors spatial(4); for (i) in spatial(4) on lane { B[i] = reduce(add, s); } }",
+		{"program p(out B: f32[4]) launch core(1), lane(4) { register s: f32[4] mirrors spatial(4); for (i) in "
+		 "spatial(4) on lane { B[i] = reduce(add, s); } }",
 		 "passes values between lanes"},
-		{"program p() launch core(1), lane(4) { register s: f32[8] mirrors spatial(4); }", "has 8 elements, its mapping 4 tasks"},
-		{"program p() launch core(1), lane(4) { register s: f32[8] mirrors spatial(8); }", "8 workers, not the 4 lanes"},
+		{"program p() launch core(1), lane(4) { register s: f32[8] mirrors spatial(4); }",
+		 "has 8 elements, its mapping 4 tasks"},
+		{"program p() launch core(1), lane(4) { register s: f32[8] mirrors spatial(8); }",
+		 "8 workers, not the 4 lanes"},
 		{"symbol N; program p() launch core(1), lane(4) { register s: f32[N]; }", "must be a constant"},
 		{"program p() launch core(1), lane(4) { barrier core; }", "no barriers"},
-		{"program p() launch block(1), thread(4) { for (i) in spatial(4) on thread { barrier block; } }", "inside a loop on threads"},
+		{"program p() launch block(1), thread(4) { for (i) in spatial(4) on thread { barrier block; } }",
+		 "inside a loop on threads"},
 		{"symbol N; program p() launch core(1) { for i in repeat(N, unroll) { } }", "constant number of steps"},
-		{"program p(A: i32[4], out B: f32[4]) launch core(1) { let n = index(A[0]); shared s: f32[n + index(A[1])]; }", "must not depend on data"},
+		{"program p(A: i32[4], out B: f32[4]) launch core(1) { let n = index(A[0]); shared s: f32[n + "
+		 "index(A[1])]; }",
+		 "must not depend on data"},
 		{"program p(A: f32[4, 4] layout row(2, 4)) launch core(1) { }", "2 places for 4 elements"},
-		{"program p(A: f32[4], out B: f32[4]) launch core(1) { B[0] = sum(k < 4, A[k]); }", "folds belong to definitions"},
+		{"program p(A: f32[4], out B: f32[4]) launch core(1) { B[0] = sum(k < 4, A[k]); }",
+		 "folds belong to definitions"},
 		{"define Y: f32[4] = (i) => f32(core);", "known in programs only"},
 		{"func f(x: f32): f32 { return x; }\nfunc g(x: f32): f32 { return f(x); }", NULL},
 	};
@@ -242,7 +267,8 @@ static void unverified(void **state)
 		struct tw_error e = {0};
 		const bool ok = tw_try(&e, parse_job, &j);
 		if (ok != !cases[i].why || (!ok && (e.code != TW_ERR_MODEL || !strstr(e.text, cases[i].why)))) {
-			print_error("%s\n%s\nshould say: %s\n", cases[i].text, ok ? "accepted" : e.text, cases[i].why ? cases[i].why : "nothing");
+			print_error("%s\n%s\nshould say: %s\n", cases[i].text, ok ? "accepted" : e.text,
+				    cases[i].why ? cases[i].why : "nothing");
 			fail();
 		}
 		arena_free(a);
@@ -269,7 +295,8 @@ static void mutate_text(const char *name, const char *text)
 		memcpy(copy, text, n + 1);
 		for (int k = 1 + (int)random_below(4); k > 0 && len > 0; k--) {
 			static const char alphabet[] = "()[]{}<>=+-*/%,;:.?#\"\\ \n0123456789abcdefxyzNM_\x01\xff";
-			const size_t at = random_below((uint32_t)len), take = 1 + random_below((uint32_t)(len - at < 12 ? len - at : 12));
+			const size_t at = random_below((uint32_t)len),
+				     take = 1 + random_below((uint32_t)(len - at < 12 ? len - at : 12));
 			switch (random_below(5)) {
 			case 0:
 				copy[at] = alphabet[random_below(sizeof(alphabet) - 1)];
@@ -393,7 +420,8 @@ static void constants(void **state)
 	seed = 7;
 	static const enum twir_scalar floats[] = {TWIR_F32, TWIR_F64, TWIR_F16, TWIR_BF16};
 	for (int i = 0; i < 1200; i++) {
-		const uint64_t bits = (uint64_t)random_below(UINT32_MAX) << 32 ^ (uint64_t)random_below(UINT32_MAX) << 8;
+		const uint64_t bits = (uint64_t)random_below(UINT32_MAX) << 32 ^ (uint64_t)random_below(UINT32_MAX)
+											 << 8;
 		double v;
 		memcpy(&v, &bits, sizeof(v));
 		if (i % 3 == 1)
@@ -403,7 +431,9 @@ static void constants(void **state)
 		const struct twir_expr *c = i % 2 ? twir_float(m, floats[i / 2 % 4], v)
 						  : twir_int(m, (enum twir_scalar)(TWIR_I8 + i / 2 % 8), (int64_t)bits);
 		const char *text = twir_print_expr(a, c);
-		twir_parse(m, "constant", arena_printf(a, "define c%d: %s[] = () => %s;", i, twir_scalar_name((enum twir_scalar)c->type.scalar), text));
+		twir_parse(m, "constant",
+			   arena_printf(a, "define c%d: %s[] = () => %s;", i,
+					twir_scalar_name((enum twir_scalar)c->type.scalar), text));
 		if (m->computes.at[m->computes.n - 1]->value != c) {
 			print_error("%s of %a\n", text, v);
 			fail();
@@ -419,6 +449,29 @@ static void constants(void **state)
 	assert_string_equal(twir_print_expr(a, twir_int(m, TWIR_I32, 3)), "3i32");
 	assert_string_equal(twir_print_expr(a, twir_index(m, -3)), "-3");
 	assert_string_equal(twir_print_expr(a, twir_int(m, TWIR_U64, -1)), "18446744073709551615u64");
+	arena_free(a);
+}
+
+/* The math library verifies, and its text declares the same funcs again. */
+static void library(void **state)
+{
+	(void)state;
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	assert_non_null(twir_func_find(m, "exp_f32"));
+	assert_null(twir_func_find(m, "no_such_func"));
+	for (int i = 0; i < m->funcs.n; i++) {
+		twir_verify_func(m, m->funcs.at[i], TW_ERR_INTERNAL);
+		assert_true(m->funcs.at[i]->library);
+	}
+	assert_string_equal(twir_print_module(a, m), ""); /* not used: not printed */
+	for (int i = 0; i < m->funcs.n; i++)
+		m->funcs.at[i]->library = false;
+	struct job j = {.a = a, .name = "library", .text = twir_print_module(a, m)};
+	must_parse(&j); /* equal to the built-in ones, or refused */
+	assert_int_equal(j.m->funcs.n, m->funcs.n);
+	const struct twir_expr *x = twir_float(m, TWIR_F64, 1.0);
+	assert_string_equal(twir_math(m, "exp", 1, &x)->u.func->name, "exp_f64");
 	arena_free(a);
 }
 
@@ -439,7 +492,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(corpus),    cmocka_unit_test(refused), cmocka_unit_test(unverified),
 		cmocka_unit_test(mutations), cmocka_unit_test(attacks), cmocka_unit_test(shared_parts),
-		cmocka_unit_test(constants),
+		cmocka_unit_test(constants), cmocka_unit_test(library),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
