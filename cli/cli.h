@@ -21,6 +21,10 @@ int problem_set(struct problem *p, int exit, const char *fmt, ...) PRINTF(3, 4);
 int problem_status(struct problem *p, tilewright_status status);		 /* the library's last error */
 int problem_memory(struct problem *p);
 
+/* text.c: prints text from a model or file with control characters escaped */
+void cli_print_text(FILE *to, const char *text);
+int cli_fail(const struct problem *p); /* prints it; returns its exit code */
+
 /* ---- command lines: commands.c, args.c, help.c ---- */
 
 struct pair {

@@ -94,8 +94,10 @@ static int profile(const tilewright_model *m, tilewright_context *c, FILE *to, s
 	for (int i = 0; code == EXIT_DONE && i < n; i++) {
 		tilewright_step s;
 		tilewright_get_step(m, lines[i].step, &s);
-		fprintf(to, "%10.4f %6.2f  %4d  %-28s %.100s\n", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0,
-			lines[i].step, s.program, s.label);
+		fprintf(to, "%10.4f %6.2f  %4d  %-28s ", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0,
+			lines[i].step, s.program);
+		cli_print_text(to, s.label);
+		fputc('\n', to);
 	}
 	fprintf(to, "%10.4f\n", all);
 	free(lines);
@@ -157,7 +159,5 @@ int cmd_bench(const struct args *a)
 	if (code == EXIT_DONE)
 		code = bench(a, m, &p);
 	tilewright_free_model(m);
-	if (code != EXIT_DONE)
-		fprintf(stderr, "tilewright: %s\n", p.text);
-	return code;
+	return code == EXIT_DONE ? code : cli_fail(&p);
 }

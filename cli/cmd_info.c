@@ -18,10 +18,11 @@ int cmd_check(const struct args *a)
 {
 	char *table;
 	const tilewright_status s = tilewright_check_file(a->files[0], &table);
+	struct problem p;
 	if (table)
-		fputs(table, stdout);
+		cli_print_text(stdout, table);
 	else if (s != TILEWRIGHT_OK)
-		fprintf(stderr, "tilewright: %s\n", tilewright_last_error());
+		problem_status(&p, s), cli_fail(&p);
 	tilewright_free_text(table);
 	return tilewright_status_exit(s);
 }

@@ -9,7 +9,8 @@
 
 static void summary(const char *name, const tilewright_tensor *t)
 {
-	printf("%s  %s", name, tilewright_type_name(t->type));
+	cli_print_text(stdout, name);
+	printf("  %s", tilewright_type_name(t->type));
 	cli_print_shape(stdout, t->rank, t->dims);
 	const int64_t n = cli_tensor_elements(t->rank, t->dims);
 	int64_t finite = 0, nans = 0, infinities = 0;
@@ -138,7 +139,5 @@ int cmd_run(const struct args *a)
 	if (code == EXIT_DONE)
 		code = run(a, m, &p);
 	tilewright_free_model(m);
-	if (code != EXIT_DONE)
-		fprintf(stderr, "tilewright: %s\n", p.text);
-	return code;
+	return code == EXIT_DONE ? code : cli_fail(&p);
 }

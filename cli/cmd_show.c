@@ -6,9 +6,13 @@
 
 static void port(const tilewright_port *p)
 {
-	printf("  %s  %s[", p->name, tilewright_type_name(p->type));
-	for (int d = 0; d < p->rank; d++)
-		printf("%s%s", d ? ", " : "", p->dim_text[d]);
+	fputs("  ", stdout);
+	cli_print_text(stdout, p->name);
+	printf("  %s[", tilewright_type_name(p->type));
+	for (int d = 0; d < p->rank; d++) {
+		fputs(d ? ", " : "", stdout);
+		cli_print_text(stdout, p->dim_text[d]);
+	}
 	puts("]");
 }
 
@@ -94,7 +98,9 @@ static void show(const struct args *a, tilewright_model *m)
 	for (int i = 0; i < tilewright_count_steps(m); i++) {
 		tilewright_step s;
 		tilewright_get_step(m, i, &s);
-		printf("  %3d  %-6s %-28s %s\n", i, s.kind, s.program, s.label);
+		printf("  %3d  %-6s %-28s ", i, s.kind, s.program);
+		cli_print_text(stdout, s.label);
+		putchar('\n');
 	}
 }
 
@@ -103,10 +109,8 @@ int cmd_show(const struct args *a)
 	struct problem p;
 	tilewright_model *m;
 	const int code = cli_open_model(a, a->files[0], &m, &p);
-	if (code != EXIT_DONE) {
-		fprintf(stderr, "tilewright: %s\n", p.text);
-		return code;
-	}
+	if (code != EXIT_DONE)
+		return cli_fail(&p);
 	show(a, m);
 	tilewright_free_model(m);
 	return EXIT_DONE;

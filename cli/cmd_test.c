@@ -281,7 +281,10 @@ static bool test_folder(const struct args *a, const char *folder)
 	else if (!good && n == 0)
 		snprintf(reason, sizeof(reason), "ended with exit code %d", WEXITSTATUS(status));
 	one_line(reason);
-	printf(good ? "ok %s\n" : "FAIL %s: %s\n", name, reason);
+	terminal_clear();
+	printf(good ? "ok %s" : "FAIL %s: ", name);
+	cli_print_text(stdout, good ? "" : reason);
+	putchar('\n');
 	return good;
 }
 
@@ -343,7 +346,6 @@ int cmd_test(const struct args *a)
 	int passed = 0, done = 0;
 	for (; good && done < f.n && !terminal_cancelled(); done++) {
 		terminal_progress(NULL, "folder", done + 1, f.n);
-		terminal_clear();
 		passed += test_folder(a, f.at[done]);
 	}
 	const bool all = done == f.n;

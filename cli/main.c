@@ -95,7 +95,9 @@ int main(int argc, char **argv)
 		terminal_start();
 		code = c->run(&a);
 	} else {
-		fprintf(stderr, "tilewright %s: %s\nTry 'tilewright %s --help'.\n", c->name, p.text, c->name);
+		fprintf(stderr, "tilewright %s: ", c->name);
+		cli_print_text(stderr, p.text);
+		fprintf(stderr, "\nTry 'tilewright %s --help'.\n", c->name);
 	}
 	cli_free_args(&a);
 	return finish(code);

@@ -54,7 +54,10 @@ int terminal_progress(void *arg, const char *stage, int done, int all)
 {
 	(void)arg;
 	if (isatty(STDERR_FILENO)) {
-		fprintf(stderr, all > 0 ? "\r\033[K%s %d/%d" : "\r\033[K%s", stage, done, all);
+		fputs("\r\033[K", stderr);
+		cli_print_text(stderr, stage);
+		if (all > 0)
+			fprintf(stderr, " %d/%d", done, all);
 		fflush(stderr);
 		line_shown = true;
 	}
@@ -73,5 +76,7 @@ void terminal_log(void *arg, tilewright_log_level level, const char *text)
 	if (level > TILEWRIGHT_LOG_WARNING)
 		return;
 	terminal_clear();
-	fprintf(stderr, "tilewright: %s%s\n", level == TILEWRIGHT_LOG_WARNING ? "warning: " : "", text);
+	fputs(level == TILEWRIGHT_LOG_WARNING ? "tilewright: warning: " : "tilewright: ", stderr);
+	cli_print_text(stderr, text);
+	fputc('\n', stderr);
 }

@@ -221,6 +221,17 @@ class Cli(unittest.TestCase):
         self.run_cli("run", self.path("op.onnx", model([node("NoSuchOperator", ["a"], ["y"])], [value_info("a", F32, (2,))], [value_info("y", F32, (2,))])),
                      code=1, says="NoSuchOperator")
 
+    def test_terminal(self):
+        # What a model brings cannot write to the terminal as it likes.
+        for name, shown in [("a\x1b[31mb", r"a\\x1b\[31mb"), ("\xc3\xa4", "\u00c3\u00a4"), ("caf\u00e9", "caf\u00e9"), ("\x9b1m", r"\\xc2\\x9b1m")]:
+            m = self.path("m.onnx", add_model(names=("a", "b", name)))
+            self.run_cli("run", m, "--random", "1", "-d", "n=2", says=shown)
+        p = subprocess.run([PROGRAM, "run", self.path("bad.onnx", model([node("Add", ["a"], ["y"])], [value_info("a", F32, (1,))], []).replace(b"Add", b"\x1b\xff["))],
+                           capture_output=True, env=self.env)
+        self.assertEqual(p.returncode, 1)
+        self.assertNotIn(b"\x1b", p.stderr)
+        p.stderr.decode()
+
     def test_write_errors(self):
         m = self.path("m.onnx", add_model())
         file = self.path("file", b"")
