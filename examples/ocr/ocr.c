@@ -9,6 +9,7 @@
 
 #include <tilewright.h>
 
+#include <ctype.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -149,10 +150,13 @@ static struct alphabet alphabet_of(const struct network *recognition)
 	if (listed == NULL)
 		give_up(1, recognition->name, "the model does not list its characters");
 	struct alphabet a = {need(strlen(listed) + 1, 1), NULL, 0};
-	memcpy(a.text, listed, strlen(listed));
 	size_t lines = 1;
-	for (const char *p = listed; *p; p++)
-		lines += *p == '\n';
+	for (size_t i = 0; listed[i]; i++) {
+		a.text[i] = iscntrl((unsigned char)listed[i]) && listed[i] != '\n'
+				    ? '?'
+				    : listed[i]; /* it goes to a terminal */
+		lines += listed[i] == '\n';
+	}
 	a.characters = need(lines + 1, sizeof(a.characters[0]));
 	for (char *at = a.text; at;)
 		a.characters[a.count++] = strsep(&at, "\n");
