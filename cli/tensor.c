@@ -51,6 +51,10 @@ int cli_tensor_alloc(struct tensor *t, struct problem *p)
 	const int code = cli_tensor_measure(t, p);
 	if (code != EXIT_DONE)
 		return code;
+	/* The system promises more memory than there is, and kills who uses it. */
+	const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	if (pages > 0 && page > 0 && t->bytes / (size_t)page > (size_t)pages / 2)
+		return problem_set(p, EXIT_FAULT, "no memory for a tensor of %zu bytes", t->bytes);
 	if (posix_memalign(&t->data, 64, t->bytes ? t->bytes : 64) != 0) {
 		t->data = NULL;
 		return problem_set(p, EXIT_FAULT, "no memory for a tensor of %zu bytes", t->bytes);
