@@ -152,9 +152,8 @@ static struct alphabet alphabet_of(const struct network *recognition)
 	struct alphabet a = {need(strlen(listed) + 1, 1), NULL, 0};
 	size_t lines = 1;
 	for (size_t i = 0; listed[i]; i++) {
-		a.text[i] = iscntrl((unsigned char)listed[i]) && listed[i] != '\n'
-				    ? '?'
-				    : listed[i]; /* it goes to a terminal */
+		const bool printable = !iscntrl((unsigned char)listed[i]) || listed[i] == '\n';
+		a.text[i] = printable ? listed[i] : '?'; /* what a model brings goes to a terminal */
 		lines += listed[i] == '\n';
 	}
 	a.characters = need(lines + 1, sizeof(a.characters[0]));
