@@ -11,14 +11,18 @@ struct cgen_helper {
 	bool printed;
 };
 
+enum { MAX_LOG2 = 8 }; /* vectors have 2 .. 128 lanes */
+
 /* The helpers and vector types that a file uses; filled while kernels are written. */
 struct cgen_uses {
 	struct tw_arena *arena;
 	const struct tw_dialect *d;
 	struct tw_strmap helpers;
 	VEC(struct cgen_helper *) list;
-	bool vectors[TWIR_SCALARS][8];	 /* [scalar][log2 lanes] */
-	bool unaligned[TWIR_SCALARS][8]; /* the _u form too */
+	bool tracing; /* cgen_use notes what is asked for in `called` */
+	VEC(struct cgen_helper *) called;
+	bool vectors[TWIR_SCALARS][MAX_LOG2];	/* [scalar][log2 lanes] */
+	bool unaligned[TWIR_SCALARS][MAX_LOG2]; /* the _u form too */
 };
 
 struct cgen {
@@ -44,6 +48,12 @@ enum twir_scalar
 cgen_storage(enum twir_scalar s); /* the type it has in C: index is i64, f16 and bf16 are u16, i1 is u8 */
 const char *cgen_type(struct cgen_uses *u, struct twir_type t);	  /* C type of a value; i1 vectors are masks of i32 */
 void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out); /* typedefs and helper functions */
+
+/* wide.c */
+bool cgen_is_wide(const struct cgen_uses *u,
+		  struct twir_type t); /* wider than the machine's vectors: a struct of two halves */
+bool cgen_wide_helper(struct cgen_uses *u, struct tw_buf *out,
+		      const struct cgen_helper *h); /* false: h has no wide type */
 
 /* expr.c */
 void cgen_expr(struct cgen *g, const struct twir_expr *e);

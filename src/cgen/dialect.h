@@ -37,6 +37,7 @@ struct cgen_row {
 
 struct tw_dialect {
 	const char *name;
+	int vector_bytes; /* wider vectors are halved */
 	const struct cgen_row *rows; /* end with op == NULL; NULL: none of its own */
 };
 

@@ -157,8 +157,46 @@ static bool is_positive(const struct twir_expr *e)
 	       (e->kind == TWIR_Var && e->u.var->kind == TWIR_SYMBOL && e->u.var->lo > 0);
 }
 
+/* The names of signs where vectors are too wide for signs. */
+static const char *sign_name(enum twir_kind k)
+{
+	switch (k) {
+	case TWIR_Add:
+		return "add";
+	case TWIR_Sub:
+		return "sub";
+	case TWIR_Mul:
+		return "mul";
+	case TWIR_Div:
+		return "quot";
+	case TWIR_And:
+		return "and";
+	case TWIR_Or:
+		return "or";
+	case TWIR_Xor:
+		return "xor";
+	case TWIR_Lt:
+		return "lt";
+	case TWIR_Le:
+		return "le";
+	case TWIR_Eq:
+		return "eq";
+	default:
+		return "ne";
+	}
+}
+
+static bool is_wide(const struct cgen *g, const struct twir_expr *e)
+{
+	return cgen_is_wide(g->uses, e->type);
+}
+
 static void infix(struct cgen *g, const char *op, const struct twir_expr *e)
 {
+	if (is_wide(g, e->arg[0])) {
+		op_call(g, sign_name((enum twir_kind)e->kind), e);
+		return;
+	}
 	const bool narrow = !is_vector(e) && is_small_int(e->type.scalar) && !(twir_kind_flags(e->kind) & TWIR_F_CMP);
 	buf_printf(&g->out, narrow ? "(%s)(" : "(", cgen_scalar_name(e->type.scalar));
 	cgen_expr(g, e->arg[0]);
@@ -189,6 +227,11 @@ static void divide_index(struct cgen *g, const struct twir_expr *e, bool mod)
 	const bool positive = is_positive(c ? c : b), plain = !is_vector(e) && cgen_nonneg(g, a);
 	if (positive && plain) {
 		infix(g, mod ? "%" : "/", e);
+	} else if (power >= 0 && is_wide(g, e)) {
+		buf_printf(&g->out, "%s(", cgen_helper_for(g, mod ? "and" : "shr", e->type));
+		cgen_expr(g, a);
+		buf_printf(&g->out, ", %s(%lldL))", cgen_helper_for(g, "splat", e->type),
+			   (long long)(mod ? c->u.i - 1 : power));
 	} else if (power >= 0) { /* floors for either sign */
 		put(g, "(");
 		cgen_expr(g, a);
@@ -211,7 +254,7 @@ static void divide(struct cgen *g, const struct twir_expr *e, bool mod)
 	const struct twir_expr *c = constant_of(e->arg[1]);
 	if (s == TWIR_INDEX)
 		divide_index(g, e, mod);
-	else if (twir_is_float(s) || (c && c->u.i != 0 && (c->u.i != -1 || !twir_is_signed(s))))
+	else if (twir_is_float(s) || (c && c->u.i != 0 && (c->u.i != -1 || !twir_is_signed(s)) && !is_wide(g, e)))
 		infix(g, mod ? "%" : "/", e);
 	else
 		op_call(g, mod ? "mod" : "div", e);
@@ -271,6 +314,10 @@ static void shift(struct cgen *g, const struct twir_expr *e, bool left)
 	const enum twir_scalar s = e->type.scalar;
 	const int top = 8 * twir_scalar_bytes(s) - 1;
 	const char *op = left ? "<<" : ">>";
+	if (is_wide(g, e)) {
+		op_call(g, left ? "shl" : "shr", e);
+		return;
+	}
 	if (is_vector(e)) {
 		put(g, "(");
 		cgen_expr(g, e->arg[0]);
@@ -299,7 +346,7 @@ static void compare(struct cgen *g, const struct twir_expr *e, const char *sign,
 	const struct twir_type t = e->arg[0]->type;
 	if (!is_vector(e)) {
 		infix(g, sign, e);
-	} else if (t.scalar == TWIR_I1) { /* lanes are 0 and -1: the order turns round */
+	} else if (t.scalar == TWIR_I1 && !is_wide(g, e->arg[0])) { /* lanes are 0 and -1: the order turns round */
 		const bool swap = e->kind == TWIR_Lt || e->kind == TWIR_Le;
 		put(g, "(");
 		cgen_expr(g, e->arg[swap]);
@@ -371,6 +418,8 @@ static void cast(struct cgen *g, const struct twir_expr *e)
 		call(g, cgen_helper_for(g, "frommask", e->type), 1, &x);
 	} else if (twir_is_float(from) && twir_is_int(to)) {
 		call(g, cgen_use(g->uses, "toint", x->type, e->type), 1, &x);
+	} else if (is_vector(e) && (is_wide(g, e) || is_wide(g, x))) {
+		call(g, cgen_use(g->uses, "cvt", x->type, e->type), 1, &x);
 	} else if (is_vector(e)) {
 		put(g, "__builtin_convertvector(");
 		cgen_expr(g, x);
@@ -386,6 +435,8 @@ static void bitcast(struct cgen *g, const struct twir_expr *e)
 	const struct twir_expr *x = e->arg[0];
 	if (same_in_c(x->type.scalar, e->type.scalar)) {
 		cgen_expr(g, x);
+	} else if (is_wide(g, e)) {
+		call(g, cgen_use(g->uses, "cast", x->type, e->type), 1, &x);
 	} else if (is_vector(e) || (!twir_is_float(x->type.scalar) && !twir_is_float(e->type.scalar))) {
 		buf_printf(&g->out, "((%s)", cgen_type(g->uses, e->type));
 		cgen_expr(g, x);
@@ -552,11 +603,20 @@ static void extract(struct cgen *g, const struct twir_expr *e)
 	TW_CHECK(twir_const_int(e->arg[1], &lane), "extract of a lane that is not constant");
 	put(g, is_i1(e) ? "(" : "");
 	cgen_expr(g, e->arg[0]);
+	struct twir_type t = e->arg[0]->type;
+	for (; cgen_is_wide(g->uses, t); t.lanes /= 2) {
+		buf_printf(&g->out, ".h[%d]", lane >= t.lanes / 2);
+		lane -= lane >= t.lanes / 2 ? t.lanes / 2 : 0;
+	}
 	buf_printf(&g->out, is_i1(e) ? "[%d] != 0)" : "[%d]", (int)lane);
 }
 
 static void negate(struct cgen *g, const struct twir_expr *e)
 {
+	if (is_wide(g, e)) {
+		op_call(g, "neg", e);
+		return;
+	}
 	const bool narrow = !is_vector(e) && is_small_int(e->type.scalar);
 	buf_printf(&g->out, narrow ? "(%s)(-" : "(-", cgen_scalar_name(e->type.scalar));
 	cgen_expr(g, e->arg[0]);
@@ -565,6 +625,10 @@ static void negate(struct cgen *g, const struct twir_expr *e)
 
 static void complement(struct cgen *g, const struct twir_expr *e)
 {
+	if (is_wide(g, e)) {
+		op_call(g, "not", e);
+		return;
+	}
 	const bool narrow = !is_vector(e) && is_small_int(e->type.scalar);
 	const char *sign = is_i1(e) && !is_vector(e) ? "!" : "~";
 	if (narrow)

@@ -47,7 +47,7 @@ static int log2_lanes(int lanes)
 	int k = 0;
 	while ((1 << k) < lanes)
 		k++;
-	TW_CHECK(lanes >= 2 && (1 << k) == lanes && k < 8, "vectors of %d lanes", lanes);
+	TW_CHECK(lanes >= 2 && (1 << k) == lanes && k < MAX_LOG2, "vectors of %d lanes", lanes);
 	return k;
 }
 
@@ -86,6 +86,8 @@ static struct cgen_helper *use(struct cgen_uses *u, const char *op, struct twir_
 		strmap_set(&u->helpers, name, h);
 		vec_push(u->arena, &u->list, h);
 	}
+	if (u->tracing)
+		vec_push(u->arena, &u->called, h);
 	return h;
 }
 
@@ -304,6 +306,20 @@ static void print_helper(struct cgen_uses *u, struct cgen_helper *h, struct tw_b
 	if (h->printed)
 		return;
 	h->printed = true;
+	struct tw_buf wide; /* what it calls is known when it is written, and printed first */
+	buf_init(&wide, u->arena);
+	u->called.n = 0;
+	u->tracing = true;
+	const bool is_wide = cgen_wide_helper(u, &wide, h);
+	u->tracing = false;
+	if (is_wide) {
+		const int n = u->called.n;
+		struct cgen_helper **called = arena_copy(u->arena, u->called.at, sizeof(*called) * (size_t)n);
+		for (int i = 0; i < n; i++)
+			print_helper(u, called[i], out);
+		buf_bytes(out, wide.at, wide.n);
+		return;
+	}
 	const struct cgen_row *r = find_in(u->d->rows, h);
 	if (!r)
 		r = find_in(cgen_rows_common, h);
@@ -321,6 +337,33 @@ static void print_helper(struct cgen_uses *u, struct cgen_helper *h, struct tw_b
 	}
 }
 
+/* Wide types hold halves, so those come first. */
+static void print_vector_types(struct cgen_uses *u, struct tw_buf *out)
+{
+	for (int s = 0; s < TWIR_SCALARS; s++)
+		for (int k = MAX_LOG2 - 1; k > 1; k--)
+			if (u->vectors[s][k] && cgen_is_wide(u, (struct twir_type){(uint8_t)s, (uint16_t)(1 << k)}))
+				u->vectors[s][k - 1] = true;
+	for (int s = 0; s < TWIR_SCALARS; s++)
+		for (int k = 1; k < MAX_LOG2; k++) {
+			const int n = 1 << k;
+			if (!typedefs[s] || !(u->vectors[s][k] || u->unaligned[s][k]))
+				continue;
+			const int size = twir_scalar_bytes((enum twir_scalar)s);
+			const char *c = cgen_scalar_name((enum twir_scalar)s);
+			if (cgen_is_wide(u, (struct twir_type){(uint8_t)s, (uint16_t)n})) {
+				buf_printf(out, "typedef struct { %sx%d h[2]; } %sx%d;\n", c, n / 2, c, n);
+				continue;
+			}
+			buf_printf(out, "typedef %s %sx%d __attribute__((vector_size(%d)));\n", c, c, n, n * size);
+			if (u->unaligned[s][k])
+				buf_printf(out,
+					   "typedef %s %sx%d_u __attribute__((vector_size(%d), aligned(%d), "
+					   "may_alias));\n",
+					   c, c, n, n * size, size);
+		}
+}
+
 void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out)
 {
 	struct tw_buf body;
@@ -330,20 +373,7 @@ void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out)
 	for (int s = 0; s < TWIR_SCALARS; s++)
 		if (typedefs[s])
 			buf_printf(out, "typedef %s %s;\n", typedefs[s], cgen_scalar_name((enum twir_scalar)s));
-	for (int s = 0; s < TWIR_SCALARS; s++)
-		for (int k = 1; k < 8; k++) {
-			const int n = 1 << k;
-			if (!typedefs[s] || !(u->vectors[s][k] || u->unaligned[s][k]))
-				continue;
-			const int bytes = n * twir_scalar_bytes((enum twir_scalar)s);
-			const char *c = cgen_scalar_name((enum twir_scalar)s);
-			buf_printf(out, "typedef %s %sx%d __attribute__((vector_size(%d)));\n", c, c, n, bytes);
-			if (u->unaligned[s][k])
-				buf_printf(out,
-					   "typedef %s %sx%d_u __attribute__((vector_size(%d), aligned(%d), "
-					   "may_alias));\n",
-					   c, c, n, bytes, twir_scalar_bytes((enum twir_scalar)s));
-		}
+	print_vector_types(u, out);
 	buf_puts(out, "#define INL static inline __attribute__((always_inline))\n");
 	buf_bytes(out, body.at, body.n);
 }

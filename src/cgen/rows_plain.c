@@ -13,7 +13,7 @@
 		"\tif (!(m < big))\n\t\treturn a;\n"                                                                               \
 		"\t$V t = m + big - big;\n" fix "\treturn __builtin_copysign$f(t, a);\n}\n#endif",                                 \
 		NULL},                                                                                                             \
-	{op, T_FLOATS, ROW_VECTOR, op ".s", "INL $V $F($V a) { $V r; for (int l = 0; l < $N; l++) r[l] = " op "_$L(a[l]); return r; }", NULL}
+	{op, T_FLOATS, ROW_VECTOR, op ".s", "INL $V $F($V a) { $V r = {0}; for (int l = 0; l < $N; l++) r[l] = " op "_$L(a[l]); return r; }", NULL}
 
 const struct cgen_row cgen_rows_plain[] = {
 	/* The product of two floats is exact in double; the sum is rounded to odd, so that the last rounding sees on which side it fell. */

@@ -9,7 +9,7 @@ const struct cgen_row cgen_rows_avx512[] = {
 	{"fma", T_F64, 8, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4); }", NULL},
 	{"fma", T_F32, 8, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps256(a, b, c); }", NULL},
 	{"fma", T_F32, 4, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps(a, b, c); }", NULL},
-	{"sqrt", T_F32, 16, "", "INL $V $F($V a) { $V r; for (int l = 0; l < $N; l++) r[l] = __builtin_sqrtf(a[l]); return r; }",
+	{"sqrt", T_F32, 16, "", "INL $V $F($V a) { $V r = {0}; for (int l = 0; l < $N; l++) r[l] = __builtin_sqrtf(a[l]); return r; }",
 		"INL $V $F($V a) { return __builtin_ia32_sqrtps512(a, 4); }"},
 	{"ldm", T_F32, 16, "",
 		"INL $V $F(const $S *p, $M m, $V other) { return __builtin_ia32_loadups512_mask(p, other, " K16 "); }", NULL},

@@ -96,7 +96,7 @@ void cgen_compile(struct compiled *c, struct tw_arena *a, struct twir_module *m,
 	c->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!c->handle)
 		fail_msg("%s", dlerror());
-	close(fd);
+	c->fd = fd; /* open for as long: the loader knows objects by their path */
 	c->fns = ARENA_ARRAY(a, kernel_fn *, n);
 	for (int i = 0; i < n; i++) {
 		*(void **)&c->fns[i] = dlsym(c->handle, c->object.names[i]);
@@ -109,6 +109,8 @@ void cgen_close(struct compiled *c)
 {
 	if (c->handle)
 		dlclose(c->handle);
+	if (c->handle)
+		close(c->fd);
 	c->handle = NULL;
 }
 

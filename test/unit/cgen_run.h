@@ -10,6 +10,7 @@ typedef void kernel_fn(int64_t core, void *const *buf, const int64_t *sym, void 
 struct compiled {
 	struct tw_object object;
 	void *handle;
+	int fd;
 	kernel_fn **fns; /* kernel i */
 };
 
