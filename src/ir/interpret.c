@@ -3,7 +3,7 @@
 #include "ir/interpret_int.h"
 
 #define MAX_FRAME_BYTES ((int64_t)1 << 31)
-#define GPU_WARP        32 /* lanes of a warp where the program launches threads alone */
+#define GPU_WARP	32 /* lanes of a warp where the program launches threads alone */
 
 struct job {
 	struct twiri_machine x;
@@ -20,7 +20,8 @@ static void fill_levels(struct twiri_machine *x)
 	for (int k = 0; k < p->nlevels; k++) {
 		const int64_t n = twir_eval_index(p->extents[k], x->binding);
 		if (n < 0 || (p->levels[k] != TWIR_CORE && p->levels[k] != TWIR_BLOCK && n > 4096))
-			twiri_fail(x, NULL, NULL, "%lld workers of level %s are launched", (long long)n, twir_level_name(p->levels[k]));
+			twiri_fail(x, NULL, NULL, "%lld workers of level %s are launched", (long long)n,
+				   twir_level_name(p->levels[k]));
 		x->extent[p->levels[k]] = n;
 	}
 	x->gpu = x->extent[TWIR_BLOCK] >= 0;
@@ -137,7 +138,8 @@ static void run_block(struct twiri_machine *x, struct twiri_frame *f, int64_t bl
 		if (done == threads)
 			return;
 		if (!release_any(x, f))
-			twiri_fail(x, NULL, NULL, "a barrier is not reached by all threads of block %lld", (long long)block);
+			twiri_fail(x, NULL, NULL, "a barrier is not reached by all threads of block %lld",
+				   (long long)block);
 	}
 }
 
@@ -158,7 +160,8 @@ static void link_alias(struct twiri_machine *x)
 {
 	for (int out = 0; out < x->program->nparams; out++)
 		for (int in = 0; in < x->program->nparams; in++)
-			if (x->program->params[out]->alias == x->program->params[in] && x->tensors[in]->data == x->tensors[out]->data &&
+			if (x->program->params[out]->alias == x->program->params[in] &&
+			    x->tensors[in]->data == x->tensors[out]->data &&
 			    x->tensors[out]->elements >= x->tensors[in]->elements)
 				x->tensors[in]->overwritten = x->tensors[out]->state;
 }
@@ -214,7 +217,7 @@ static void do_compute(void *arg)
 		if (at == j->inputs->n)
 			twiri_fail(x, NULL, NULL, "the tensor %s has no data", x->tensor_of.at[k]->name);
 		twiri_describe_param(x, x->tensors[k], x->tensor_of.at[k], &j->inputs->data[at],
-			j->inputs->shapes ? j->inputs->shapes[at] : NULL, false);
+				     j->inputs->shapes ? j->inputs->shapes[at] : NULL, false);
 	}
 	run_cores(x);
 }
@@ -229,18 +232,20 @@ static void run_job(struct job *j, void (*fn)(void *arg))
 		tw_raise_error(&e);
 }
 
-void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b, const struct twir_data *params)
+void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+		    const struct twir_data *params)
 {
-	struct job j = {.x = {.m = m, .name = p->name, .what = "program", .program = p, .binding = b}, .params = params};
+	struct job j = {.x = {.m = m, .name = p->name, .what = "program", .program = p, .binding = b},
+			.params = params};
 	run_job(&j, do_program);
 }
 
 void twir_interpret_compute(struct twir_module *m, const struct twir_compute *c, const struct twir_binding *b,
-	const struct twir_env *inputs, struct twir_data out)
+			    const struct twir_env *inputs, struct twir_data out)
 {
 	const struct twir_env none = {0};
 	struct job j = {.x = {.m = m, .name = c->out->name, .what = "definition", .compute = c, .binding = b},
-		.inputs = inputs ? inputs : &none,
-		.out = out};
+			.inputs = inputs ? inputs : &none,
+			.out = out};
 	run_job(&j, do_compute);
 }

@@ -170,70 +170,70 @@ static int64_t int_unary(enum twir_kind k, enum twir_scalar type, int64_t a)
 }
 
 /* The cases of floats, once for each type: T the C type, F the slot's member, X the suffix of libm's names. */
-#define FLOAT_CASES(CLASS, F, X)                                                                                               \
-	case TWIR_Add * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = a->F + b->F;                                                                                            \
-		return;                                                                                                        \
-	case TWIR_Sub * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = a->F - b->F;                                                                                            \
-		return;                                                                                                        \
-	case TWIR_Mul * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = a->F * b->F;                                                                                            \
-		return;                                                                                                        \
-	case TWIR_Div * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = a->F / b->F;                                                                                            \
-		return;                                                                                                        \
-	case TWIR_Lt * TWIRI_CLASSES + CLASS:                                                                                  \
-		d->i = a->F < b->F;                                                                                            \
-		return;                                                                                                        \
-	case TWIR_Le * TWIRI_CLASSES + CLASS:                                                                                  \
-		d->i = a->F <= b->F;                                                                                           \
-		return;                                                                                                        \
-	case TWIR_Eq * TWIRI_CLASSES + CLASS:                                                                                  \
-		d->i = a->F == b->F;                                                                                           \
-		return;                                                                                                        \
-	case TWIR_Ne * TWIRI_CLASSES + CLASS:                                                                                  \
-		d->i = a->F != b->F;                                                                                           \
-		return;                                                                                                        \
-	case TWIR_Min * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = a->F < b->F || a->F != a->F ? a->F : b->F;                                                              \
-		return;                                                                                                        \
-	case TWIR_Max * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = a->F > b->F || a->F != a->F ? a->F : b->F;                                                              \
-		return;                                                                                                        \
-	case TWIR_MinNum * TWIRI_CLASSES + CLASS:                                                                              \
-		d->F = a->F < b->F ? a->F : b->F;                                                                              \
-		return;                                                                                                        \
-	case TWIR_MaxNum * TWIRI_CLASSES + CLASS:                                                                              \
-		d->F = a->F > b->F ? a->F : b->F;                                                                              \
-		return;                                                                                                        \
-	case TWIR_Neg * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = -a->F;                                                                                                  \
-		return;                                                                                                        \
-	case TWIR_Abs * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = fabs##X(a->F);                                                                                          \
-		return;                                                                                                        \
-	case TWIR_Sqrt * TWIRI_CLASSES + CLASS:                                                                                \
-		d->F = sqrt##X(a->F);                                                                                          \
-		return;                                                                                                        \
-	case TWIR_Floor * TWIRI_CLASSES + CLASS:                                                                               \
-		d->F = floor##X(a->F);                                                                                         \
-		return;                                                                                                        \
-	case TWIR_Ceil * TWIRI_CLASSES + CLASS:                                                                                \
-		d->F = ceil##X(a->F);                                                                                          \
-		return;                                                                                                        \
-	case TWIR_Round * TWIRI_CLASSES + CLASS:                                                                               \
-		d->F = nearbyint##X(a->F);                                                                                     \
-		return;                                                                                                        \
-	case TWIR_Trunc * TWIRI_CLASSES + CLASS:                                                                               \
-		d->F = trunc##X(a->F);                                                                                         \
-		return;                                                                                                        \
-	case TWIR_Fma * TWIRI_CLASSES + CLASS:                                                                                 \
-		d->F = fma##X(a->F, b->F, c->F);                                                                               \
+#define FLOAT_CASES(CLASS, F, X)                                                                                       \
+	case TWIR_Add *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = a->F + b->F;                                                                                    \
+		return;                                                                                                \
+	case TWIR_Sub *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = a->F - b->F;                                                                                    \
+		return;                                                                                                \
+	case TWIR_Mul *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = a->F * b->F;                                                                                    \
+		return;                                                                                                \
+	case TWIR_Div *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = a->F / b->F;                                                                                    \
+		return;                                                                                                \
+	case TWIR_Lt *TWIRI_CLASSES + CLASS:                                                                           \
+		d->i = a->F < b->F;                                                                                    \
+		return;                                                                                                \
+	case TWIR_Le *TWIRI_CLASSES + CLASS:                                                                           \
+		d->i = a->F <= b->F;                                                                                   \
+		return;                                                                                                \
+	case TWIR_Eq *TWIRI_CLASSES + CLASS:                                                                           \
+		d->i = a->F == b->F;                                                                                   \
+		return;                                                                                                \
+	case TWIR_Ne *TWIRI_CLASSES + CLASS:                                                                           \
+		d->i = a->F != b->F;                                                                                   \
+		return;                                                                                                \
+	case TWIR_Min *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = a->F < b->F || a->F != a->F ? a->F : b->F;                                                      \
+		return;                                                                                                \
+	case TWIR_Max *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = a->F > b->F || a->F != a->F ? a->F : b->F;                                                      \
+		return;                                                                                                \
+	case TWIR_MinNum *TWIRI_CLASSES + CLASS:                                                                       \
+		d->F = a->F < b->F ? a->F : b->F;                                                                      \
+		return;                                                                                                \
+	case TWIR_MaxNum *TWIRI_CLASSES + CLASS:                                                                       \
+		d->F = a->F > b->F ? a->F : b->F;                                                                      \
+		return;                                                                                                \
+	case TWIR_Neg *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = -a->F;                                                                                          \
+		return;                                                                                                \
+	case TWIR_Abs *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = fabs##X(a->F);                                                                                  \
+		return;                                                                                                \
+	case TWIR_Sqrt *TWIRI_CLASSES + CLASS:                                                                         \
+		d->F = sqrt##X(a->F);                                                                                  \
+		return;                                                                                                \
+	case TWIR_Floor *TWIRI_CLASSES + CLASS:                                                                        \
+		d->F = floor##X(a->F);                                                                                 \
+		return;                                                                                                \
+	case TWIR_Ceil *TWIRI_CLASSES + CLASS:                                                                         \
+		d->F = ceil##X(a->F);                                                                                  \
+		return;                                                                                                \
+	case TWIR_Round *TWIRI_CLASSES + CLASS:                                                                        \
+		d->F = nearbyint##X(a->F);                                                                             \
+		return;                                                                                                \
+	case TWIR_Trunc *TWIRI_CLASSES + CLASS:                                                                        \
+		d->F = trunc##X(a->F);                                                                                 \
+		return;                                                                                                \
+	case TWIR_Fma *TWIRI_CLASSES + CLASS:                                                                          \
+		d->F = fma##X(a->F, b->F, c->F);                                                                       \
 		return;
 
 void twiri_arith(const struct twiri_ins *in, union twiri_slot *d, const union twiri_slot *a, const union twiri_slot *b,
-	const union twiri_slot *c)
+		 const union twiri_slot *c)
 {
 	switch (in->op) {
 		FLOAT_CASES(TWIRI_F32, s, f)
@@ -279,7 +279,10 @@ static int64_t float_to_int(enum twir_scalar to, double v)
 /* To f32 with the lost part kept in the last bit (round to odd), so that a second rounding to bf16 is right. */
 static float to_odd(double v)
 {
-	union { float s; uint32_t u; } r = {.s = (float)v};
+	union {
+		float s;
+		uint32_t u;
+	} r = {.s = (float)v};
 	if (v != v || (double)r.s == v)
 		return r.s;
 	if ((double)r.s > v ? r.s > 0 : r.s < 0) /* rounded away from zero, perhaps to infinity: step back */
@@ -316,7 +319,7 @@ union twiri_slot twiri_cast(enum twir_scalar to, enum twir_scalar from, union tw
 	if (twir_is_float(from)) {
 		if (from == to)
 			return v;
-		const double x = from == TWIR_F32 ? (double)v.s
+		const double x = from == TWIR_F32   ? (double)v.s
 				 : from == TWIR_F64 ? v.d
 				 : from == TWIR_F16 ? (double)tw_f16_to_f32((uint16_t)v.i)
 						    : (double)tw_bf16_to_f32((uint16_t)v.i);
@@ -347,12 +350,12 @@ union twiri_slot twiri_bitcast(enum twir_scalar to, enum twir_scalar from, union
 	return twiri_read(to, bits);
 }
 
-#define READ_CASE(TYPE, C, F)                                                                                                  \
-	case TYPE: {                                                                                                           \
-		C x;                                                                                                           \
-		memcpy(&x, at, sizeof(x));                                                                                     \
-		r.F = x;                                                                                                       \
-		break;                                                                                                         \
+#define READ_CASE(TYPE, C, F)                                                                                          \
+	case TYPE: {                                                                                                   \
+		C x;                                                                                                   \
+		memcpy(&x, at, sizeof(x));                                                                             \
+		r.F = x;                                                                                               \
+		break;                                                                                                 \
 	}
 
 union twiri_slot twiri_read(enum twir_scalar type, const char *at)

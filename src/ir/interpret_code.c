@@ -66,7 +66,8 @@ int twiri_tensor_number(struct twiri_gen *g, struct twir_tensor *t)
 	if (known)
 		return (int)known - 1;
 	if (t->scope == TWIR_SHARED || t->scope == TWIR_REGISTER)
-		tw_raise(TW_ERR_INTERNAL, "%s %s: the tensor %s is used where it is not declared", g->x->what, g->x->name, t->name);
+		tw_raise(TW_ERR_INTERNAL, "%s %s: the tensor %s is used where it is not declared", g->x->what,
+			 g->x->name, t->name);
 	vec_push(g->arena, &g->x->tensor_of, t);
 	map_set_ptr(&g->tensors, t, (void *)(uintptr_t)g->x->tensor_of.n);
 	return g->x->tensor_of.n - 1;
@@ -96,7 +97,9 @@ static void add_leaves(struct twiri_gen *g, struct twiri_site *site, const struc
 
 static int count_leaves(const struct twir_map *f)
 {
-	return f->kind == TWTM_COMPOSE ? count_leaves(f->a) + count_leaves(f->b) : f->kind == TWTM_PROJECT ? count_leaves(f->a) : 1;
+	return f->kind == TWTM_COMPOSE	 ? count_leaves(f->a) + count_leaves(f->b)
+	       : f->kind == TWTM_PROJECT ? count_leaves(f->a)
+					 : 1;
 }
 
 static struct twiri_site site_of_map(struct twiri_gen *g, const struct twir_map *map)
@@ -164,11 +167,13 @@ static void store(struct twiri_gen *g, const struct twir_stmt *s)
 		a->mask_step = s->u.store.mask->type.lanes > 1;
 		if (a->mask_step && s->u.store.mask->type.lanes != a->lanes) {
 			if (a->lanes != 1)
-				twiri_fail(g->x, s, NULL, "a mask of %d lanes for a store of %d", s->u.store.mask->type.lanes, a->lanes);
+				twiri_fail(g->x, s, NULL, "a mask of %d lanes for a store of %d",
+					   s->u.store.mask->type.lanes, a->lanes);
 			a->lanes = s->u.store.mask->type.lanes; /* one value for all lanes of a wide store */
 		}
 	}
-	twiri_emit(g, twiri_depth(g), (struct twiri_ins){.op = OP_STORE, .lanes = (uint16_t)a->lanes, .a = value, .c = access});
+	twiri_emit(g, twiri_depth(g),
+		   (struct twiri_ins){.op = OP_STORE, .lanes = (uint16_t)a->lanes, .a = value, .c = access});
 }
 
 static void loop(struct twiri_gen *g, const struct twir_var *v, int extent, const struct twir_stmt *body)
@@ -203,7 +208,8 @@ static void formap(struct twiri_gen *g, const struct twir_stmt *s)
 		site.levels[k] = s->u.formap.levels[k];
 		region |= site.levels[k] == TWIR_LANE && !g->x->gpu;
 		if (g->x->extent[site.levels[k]] < 0)
-			twiri_fail(g->x, s, NULL, "the program does not launch the level %s", twir_level_name(site.levels[k]));
+			twiri_fail(g->x, s, NULL, "the program does not launch the level %s",
+				   twir_level_name(site.levels[k]));
 	}
 	if (s->u.formap.n != site.rank)
 		twiri_fail(g->x, s, NULL, "%d variables for %d dimensions", s->u.formap.n, site.rank);
@@ -215,7 +221,9 @@ static void formap(struct twiri_gen *g, const struct twir_stmt *s)
 	vec_push(g->arena, &g->x->sites, site);
 	const int number = g->x->sites.n - 1, outer_worker = g->register_worker;
 	twiri_forget_loads(g);
-	g->register_worker = region ? g->x->worker_slot[TWIR_LANE] : g->x->gpu ? register_worker(g, &site) : outer_worker;
+	g->register_worker = region	 ? g->x->worker_slot[TWIR_LANE]
+			     : g->x->gpu ? register_worker(g, &site)
+					 : outer_worker;
 	if (region) {
 		g->in_region = true;
 		twiri_push(g);

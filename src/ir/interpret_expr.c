@@ -43,7 +43,8 @@ static struct twiri_place place_of_var(struct twiri_gen *g, struct twir_var *v)
 		return (struct twiri_place){g->x->worker_slot[v->level], 0};
 	}
 	if (v->kind != TWIR_SYMBOL)
-		tw_raise(TW_ERR_INTERNAL, "%s %s: the variable %s is used where it is not bound", g->x->what, g->x->name, v->name);
+		tw_raise(TW_ERR_INTERNAL, "%s %s: the variable %s is used where it is not bound", g->x->what,
+			 g->x->name, v->name);
 	const struct twir_binding *b = g->x->binding;
 	for (int k = 0; b && k < b->n; k++)
 		if (b->symbols[k] == v) {
@@ -77,14 +78,15 @@ static int const_slot(struct twiri_gen *g, const struct twir_expr *e)
 }
 
 int twiri_access_new(struct twiri_gen *g, struct twir_tensor *t, const struct twir_expr *e, int n,
-	const struct twir_expr *const *index, struct twir_type type)
+		     const struct twir_expr *const *index, struct twir_type type)
 {
-	struct twiri_access a = {.stmt = g->stmt, .expr = e, .tensor = twiri_tensor_number(g, t), .n = n, .lanes = type.lanes};
+	struct twiri_access a = {
+		.stmt = g->stmt, .expr = e, .tensor = twiri_tensor_number(g, t), .n = n, .lanes = type.lanes};
 	if (n != t->rank && n != 1)
 		twiri_fail(g->x, g->stmt, e, "%s has %d dimensions, not %d", t->name, t->rank, n);
 	if (type.scalar != t->type)
 		twiri_fail(g->x, g->stmt, e, "%s has elements of type %s, not %s", t->name, twir_scalar_name(t->type),
-			twir_scalar_name(type.scalar));
+			   twir_scalar_name(type.scalar));
 	a.gather = n == 1 && index[0]->type.lanes > 1;
 	a.whole = t->lanes > 1;
 	if (a.whole)
@@ -124,7 +126,9 @@ static struct twiri_place load(struct twiri_gen *g, const struct twir_expr *e)
 	if (lanes != e->type.lanes)
 		twiri_fail(g->x, g->stmt, e, "%d lanes are loaded where the type says %d", lanes, e->type.lanes);
 	const struct twiri_place p = {twiri_slots(g, lanes), twiri_depth(g)};
-	twiri_emit(g, p.depth, (struct twiri_ins){.op = OP_LOAD, .lanes = (uint16_t)lanes, .type = e->type.scalar, .d = p.slot, .c = access});
+	twiri_emit(g, p.depth,
+		   (struct twiri_ins){
+			   .op = OP_LOAD, .lanes = (uint16_t)lanes, .type = e->type.scalar, .d = p.slot, .c = access});
 	return p;
 }
 
@@ -190,7 +194,8 @@ static struct twiri_place fold(struct twiri_gen *g, const struct twir_expr *e)
 		const twiri_code body = twiri_pop(g);
 		const int depth = twiri_depth(g);
 		map_set_ptr(&g->vars, e->u.axes[k], NULL);
-		twiri_emit(g, depth, (struct twiri_ins){.op = OP_LOOP_BEGIN, .d = var[k], .a = extent[k], .c = body.n + 2});
+		twiri_emit(g, depth,
+			   (struct twiri_ins){.op = OP_LOOP_BEGIN, .d = var[k], .a = extent[k], .c = body.n + 2});
 		twiri_splice(g, &body);
 		twiri_emit(g, depth, (struct twiri_ins){.op = OP_LOOP_NEXT, .d = var[k], .a = extent[k], .c = -body.n});
 	}
@@ -268,7 +273,12 @@ static struct twiri_place simple(struct twiri_gen *g, const struct twir_expr *e)
 		return p;
 	}
 	p.slot = twiri_slots(g, e->type.lanes);
-	struct twiri_ins in = {.lanes = e->type.lanes, .type = e->type.scalar, .d = p.slot, .a = arg[0].slot, .b = arg[1].slot, .c = arg[2].slot};
+	struct twiri_ins in = {.lanes = e->type.lanes,
+			       .type = e->type.scalar,
+			       .d = p.slot,
+			       .a = arg[0].slot,
+			       .b = arg[1].slot,
+			       .c = arg[2].slot};
 	const enum twir_scalar from = e->n ? e->arg[0]->type.scalar : TWIR_VOID;
 	if (e->kind == TWIR_Cast || e->kind == TWIR_Bitcast) {
 		in.op = e->kind == TWIR_Cast ? OP_CAST : OP_BITCAST;
@@ -279,8 +289,8 @@ static struct twiri_place simple(struct twiri_gen *g, const struct twir_expr *e)
 		in.op = OP_SELECT;
 	} else {
 		for (int k = 0; k < e->n; k++)
-			TW_CHECK(e->arg[k]->type.lanes == e->type.lanes, "%s of %d lanes beside %d", twir_kind_name(e->kind),
-				e->arg[k]->type.lanes, e->type.lanes);
+			TW_CHECK(e->arg[k]->type.lanes == e->type.lanes, "%s of %d lanes beside %d",
+				 twir_kind_name(e->kind), e->arg[k]->type.lanes, e->type.lanes);
 		if (twir_kind_flags(e->kind) & TWIR_F_CMP)
 			in.type = (uint8_t)from;
 		in.op = (uint16_t)(e->kind * TWIRI_CLASSES + twiri_class_of((enum twir_scalar)in.type));

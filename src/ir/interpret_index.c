@@ -1,13 +1,14 @@
 /* interpret_index: size expressions over symbols, checked for overflow, and mappings under values of symbols. */
 #include "ir/interpret_int.h"
 
-#define PLAIN_STEPS 4096 /* so many evaluations without a memo: enough for any size expression that is not a web of sharing */
+#define PLAIN_STEPS                                                                                                    \
+	4096 /* so many evaluations without a memo: enough for any size expression that is not a web of sharing */
 
 struct eval {
 	const struct twir_binding *b;
 	int64_t steps;
 	struct tw_arena *arena; /* NULL until a memo is needed */
-	struct tw_map memo;     /* expression -> int64_t* */
+	struct tw_map memo;	/* expression -> int64_t* */
 	const struct twir_expr *bad;
 	const char *why;
 };
@@ -83,7 +84,8 @@ static int64_t eval_node(struct eval *v, const struct twir_expr *e)
 	}
 	case TWIR_Neg: {
 		const int64_t a = eval(v, e->arg[0]);
-		return a == INT64_MIN ? fail(v, e, "does not fit 64 bits") : twiri_wrap((enum twir_scalar)e->type.scalar, -a);
+		return a == INT64_MIN ? fail(v, e, "does not fit 64 bits")
+				      : twiri_wrap((enum twir_scalar)e->type.scalar, -a);
 	}
 	case TWIR_Abs: {
 		const int64_t a = eval(v, e->arg[0]);
@@ -94,7 +96,8 @@ static int64_t eval_node(struct eval *v, const struct twir_expr *e)
 	case TWIR_Not:
 		return twiri_wrap((enum twir_scalar)e->type.scalar, ~eval(v, e->arg[0]));
 	default:
-		if (e->n != 2 || e->kind == TWIR_Load || e->kind == TWIR_Fold || e->kind == TWIR_Call || e->kind == TWIR_Extract)
+		if (e->n != 2 || e->kind == TWIR_Load || e->kind == TWIR_Fold || e->kind == TWIR_Call ||
+		    e->kind == TWIR_Extract)
 			return fail(v, e, "is no size");
 		return eval_binary(v, e);
 	}
@@ -128,7 +131,8 @@ int64_t twir_eval_index(const struct twir_expr *e, const struct twir_binding *b)
 	if (v.bad) {
 		struct tw_arena *a = arena_new();
 		struct tw_error error;
-		tw_error_set(&error, TW_ERR_INPUT, "size %.1000s: %.1000s %s", twir_print_expr(a, e), twir_print_expr(a, v.bad), v.why);
+		tw_error_set(&error, TW_ERR_INPUT, "size %.1000s: %.1000s %s", twir_print_expr(a, e),
+			     twir_print_expr(a, v.bad), v.why);
 		arena_free(a);
 		tw_raise_error(&error);
 	}

@@ -22,23 +22,23 @@ enum twiri_class { TWIRI_LONG, TWIRI_F32, TWIRI_F64, TWIRI_NARROW, TWIRI_CLASSES
 enum twiri_op {
 	OP_COPY = TWIR_KINDS * TWIRI_CLASSES,
 	OP_SPLAT,
-	OP_SELECT,      /* one condition for all lanes */
-	OP_CAST,        /* b: the source's scalar type */
-	OP_BITCAST,     /* b: the source's scalar type */
-	OP_REDUCE,      /* b: kind, c: lanes of the source */
+	OP_SELECT,	    /* one condition for all lanes */
+	OP_CAST,	    /* b: the source's scalar type */
+	OP_BITCAST,	    /* b: the source's scalar type */
+	OP_REDUCE,	    /* b: kind, c: lanes of the source */
 	OP_REDUCE_REGISTER, /* b: kind, c: access */
-	OP_LOAD,        /* c: access */
-	OP_STORE,       /* c: access, a: value */
-	OP_JUMP,        /* c: distance, from the instruction itself */
-	OP_JUMP_IF_NOT, /* a: condition */
-	OP_LOOP_BEGIN,  /* d: counter, a: extent, c: distance when there is nothing to do */
-	OP_LOOP_NEXT,   /* d: counter, a: extent, c: distance back to the body */
-	OP_MAP_BEGIN,   /* a: site, c: distance when there is no task */
-	OP_MAP_NEXT,    /* a: site, c: distance back to the body */
-	OP_REGION,      /* start of a lane region */
-	OP_LANE_NEXT,   /* c: distance when all lanes are done */
-	OP_DECLARE,     /* a: declaration */
-	OP_BARRIER,     /* a: level */
+	OP_LOAD,	    /* c: access */
+	OP_STORE,	    /* c: access, a: value */
+	OP_JUMP,	    /* c: distance, from the instruction itself */
+	OP_JUMP_IF_NOT,	    /* a: condition */
+	OP_LOOP_BEGIN,	    /* d: counter, a: extent, c: distance when there is nothing to do */
+	OP_LOOP_NEXT,	    /* d: counter, a: extent, c: distance back to the body */
+	OP_MAP_BEGIN,	    /* a: site, c: distance when there is no task */
+	OP_MAP_NEXT,	    /* a: site, c: distance back to the body */
+	OP_REGION,	    /* start of a lane region */
+	OP_LANE_NEXT,	    /* c: distance when all lanes are done */
+	OP_DECLARE,	    /* a: declaration */
+	OP_BARRIER,	    /* a: level */
 	OP_END
 };
 
@@ -53,17 +53,17 @@ typedef VEC(struct twiri_ins) twiri_code;
 
 /* One Load, Gather or Store of the text. */
 struct twiri_access {
-	const struct twir_stmt *stmt;   /* NULL in compute definitions */
-	const struct twir_expr *expr;   /* the Load or Gather; NULL for a store */
-	int tensor;                     /* number in machine.tensors */
-	int n;                          /* indices */
-	int index[TWIR_MAX_RANK];       /* slots */
-	int lanes;                      /* elements moved */
-	bool whole;                     /* a vector register's element: index once, all lanes */
-	bool gather;                    /* index[0] is a vector of offsets */
-	int mask, other;                /* slots or -1 */
-	int mask_step, other_step;      /* 0: one slot for all lanes */
-	int worker;                     /* slot of the worker's number for mirrored registers or -1 */
+	const struct twir_stmt *stmt; /* NULL in compute definitions */
+	const struct twir_expr *expr; /* the Load or Gather; NULL for a store */
+	int tensor;		      /* number in machine.tensors */
+	int n;			      /* indices */
+	int index[TWIR_MAX_RANK];     /* slots */
+	int lanes;		      /* elements moved */
+	bool whole;		      /* a vector register's element: index once, all lanes */
+	bool gather;		      /* index[0] is a vector of offsets */
+	int mask, other;	      /* slots or -1 */
+	int mask_step, other_step;    /* 0: one slot for all lanes */
+	int worker;		      /* slot of the worker's number for mirrored registers or -1 */
 };
 
 /* A factor of a mapping and a place for it in the code. */
@@ -77,11 +77,11 @@ struct twiri_site {
 	const struct twir_stmt *stmt;
 	int rank, nleaves;
 	struct twiri_leaf *leaves;
-	int ndigits;                /* repeat digits, slowest first */
-	int var;                    /* rank slots: the task */
-	int state;                  /* 3 * ndigits slots: extent, stride, counter */
-	int *dim;                   /* of each digit */
-	int bound[TWIR_MAX_RANK];   /* slots or -1 */
+	int ndigits;		  /* repeat digits, slowest first */
+	int var;		  /* rank slots: the task */
+	int state;		  /* 3 * ndigits slots: extent, stride, counter */
+	int *dim;		  /* of each digit */
+	int bound[TWIR_MAX_RANK]; /* slots or -1 */
 	int nlevels;
 	enum twir_level levels[3];
 };
@@ -98,7 +98,7 @@ struct twiri_declare {
 	int shape[TWIR_MAX_RANK];
 	int nfactors;
 	struct twiri_factor *factors;
-	int site;                    /* of the mirrored map or -1 */
+	int site;		     /* of the mirrored map or -1 */
 	struct twiri_mirror *mirror; /* made at the first run of the declaration, again when extents change */
 };
 
@@ -133,10 +133,10 @@ struct twiri_tensor {
 	struct twiri_term *terms;
 	int64_t elements, capacity;
 	char *data;
-	uint8_t *state;             /* 1: written; NULL: all readable */
-	const uint8_t *overwritten; /* state of the out tensor that shares this memory, or NULL */
-	struct twiri_track *track;  /* NULL: not tracked */
-	int64_t serial;             /* of the core item or block that declared it */
+	uint8_t *state;			   /* 1: written; NULL: all readable */
+	const uint8_t *overwritten;	   /* state of the out tensor that shares this memory, or NULL */
+	struct twiri_track *track;	   /* NULL: not tracked */
+	int64_t serial;			   /* of the core item or block that declared it */
 	const struct twiri_mirror *mirror; /* registers only */
 };
 
@@ -166,8 +166,8 @@ struct twiri_machine {
 	VEC(struct twiri_site) sites;
 	VEC(struct twiri_declare) declares;
 	VEC(struct twir_tensor *) tensor_of; /* number -> tensor */
-	struct twiri_tensor **tensors;       /* parameters and shared ones */
-	union twiri_slot *first;             /* the slots' first values: constants and symbols */
+	struct twiri_tensor **tensors;	     /* parameters and shared ones */
+	union twiri_slot *first;	     /* the slots' first values: constants and symbols */
 	int nslots;
 	int worker_slot[TWIR_LEVELS];
 	uint32_t phase; /* of barriers and regions; grows */
@@ -177,7 +177,7 @@ struct twiri_machine {
 /* interpret_arith.c */
 enum twiri_class twiri_class_of(enum twir_scalar s);
 void twiri_arith(const struct twiri_ins *in, union twiri_slot *d, const union twiri_slot *a, const union twiri_slot *b,
-	const union twiri_slot *c);
+		 const union twiri_slot *c);
 int64_t twiri_int_binary(enum twir_kind k, enum twir_scalar type, int64_t a, int64_t b);
 int64_t twiri_wrap(enum twir_scalar type, int64_t v);
 union twiri_slot twiri_cast(enum twir_scalar to, enum twir_scalar from, union twiri_slot v);
@@ -194,17 +194,18 @@ struct twiri_layout { /* a layout with its numbers */
 	const int64_t (*extent)[TWIR_MAX_RANK];
 };
 void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t, const int64_t *shape,
-	const struct twiri_layout *layout);
+		    const struct twiri_layout *layout);
 void twiri_describe_param(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t,
-	const struct twir_data *data, const int64_t *shape, bool out);
+			  const struct twir_data *data, const int64_t *shape, bool out);
 void twiri_declare(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_declare *decl);
 void twiri_load(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, union twiri_slot *d);
-void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, const union twiri_slot *v);
-void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, enum twir_kind op,
-	union twiri_slot *d);
+void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+		 const union twiri_slot *v);
+void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+			   enum twir_kind op, union twiri_slot *d);
 void twiri_reduce(enum twir_kind op, enum twir_scalar type, union twiri_slot *v, int n);
-_Noreturn void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct twir_expr *e, const char *fmt, ...)
-	TW_PRINTF(4, 5);
+_Noreturn void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct twir_expr *e,
+			  const char *fmt, ...) TW_PRINTF(4, 5);
 
 /* interpret_map.c: tasks of a worker as an odometer over the repeat digits */
 int64_t twiri_site_workers(const struct twiri_site *site, const union twiri_slot *s);
@@ -226,17 +227,19 @@ struct twiri_gen {
 	struct twiri_machine *x;
 	struct tw_arena *arena;
 	VEC(struct twiri_scope) scopes;
-	struct tw_map memo;     /* expression -> slot and depth */
-	struct tw_map vars;     /* variable -> slot and depth */
-	struct tw_map tensors;  /* tensor -> number + 1 */
+	struct tw_map memo;    /* expression -> slot and depth */
+	struct tw_map vars;    /* variable -> slot and depth */
+	struct tw_map tensors; /* tensor -> number + 1 */
 	VEC(union twiri_slot) first;
 	const struct twir_stmt *stmt;
-	int pin;                /* depth at which a function's body is evaluated, or -1 */
-	int register_worker;    /* slot, or -1 */
+	int pin;	     /* depth at which a function's body is evaluated, or -1 */
+	int register_worker; /* slot, or -1 */
 	bool in_region;
 	int region_depth;
 };
-struct twiri_place { int slot, depth; };
+struct twiri_place {
+	int slot, depth;
+};
 void twiri_gen_init(struct twiri_gen *g, struct twiri_machine *x);
 int twiri_slots(struct twiri_gen *g, int n);
 void twiri_emit(struct twiri_gen *g, int depth, struct twiri_ins in);
@@ -250,7 +253,7 @@ int twiri_tensor_number(struct twiri_gen *g, struct twir_tensor *t);
 int twiri_index_const(struct twiri_gen *g, int64_t v);
 struct twiri_place twiri_expr(struct twiri_gen *g, const struct twir_expr *e);
 int twiri_access_new(struct twiri_gen *g, struct twir_tensor *t, const struct twir_expr *e, int n,
-	const struct twir_expr *const *index, struct twir_type type);
+		     const struct twir_expr *const *index, struct twir_type type);
 void twiri_gen_program(struct twiri_gen *g, const struct twir_program *p);
 void twiri_gen_compute(struct twiri_gen *g, const struct twir_compute *c, const int64_t *shape);
 

@@ -49,7 +49,8 @@ bool twiri_map_start(const struct twiri_site *site, union twiri_slot *s, int64_t
 			}
 		}
 		for (int d = 0; d < site->rank; d++)
-			if (!(leaf->projected >> d & 1) && __builtin_mul_overflow(stride[d], leaf_extent(leaf, s, d), &stride[d]))
+			if (!(leaf->projected >> d & 1) &&
+			    __builtin_mul_overflow(stride[d], leaf_extent(leaf, s, d), &stride[d]))
 				return false;
 	}
 	return worker == 0;
@@ -89,8 +90,8 @@ bool twiri_map_begin(struct twiri_machine *x, struct twiri_frame *f, const struc
 	}
 	const int64_t workers = twiri_site_workers(site, f->s);
 	if (workers > there)
-		twiri_fail(x, site->stmt, NULL, "the mapping has %lld workers, but only %lld are launched", (long long)workers,
-			(long long)there);
+		twiri_fail(x, site->stmt, NULL, "the mapping has %lld workers, but only %lld are launched",
+			   (long long)workers, (long long)there);
 	if (worker >= workers || !twiri_map_start(site, f->s, worker))
 		return false;
 	while (!twiri_map_inside(site, f->s))

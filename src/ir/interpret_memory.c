@@ -57,12 +57,14 @@ void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct
 	tw_raise(TW_ERR_INPUT, "%.3000s%s%s", b.at, s || e ? ": " : "", why);
 }
 
-static void fail_at(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, int lane, const char *why)
+static void fail_at(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, int lane,
+		    const char *why)
 {
 	char index[256] = "";
 	size_t used = 0;
 	for (int k = 0; k < a->n && used < sizeof(index) - 32; k++) {
-		const int64_t v = f->s[a->index[k] + (a->gather ? lane : 0)].i + (k == a->n - 1 && !a->gather ? lane : 0);
+		const int64_t v =
+			f->s[a->index[k] + (a->gather ? lane : 0)].i + (k == a->n - 1 && !a->gather ? lane : 0);
 		used += (size_t)snprintf(index + used, sizeof(index) - used, "%s%lld", k ? ", " : "", (long long)v);
 	}
 	twiri_fail(x, a->stmt, a->expr, "%s[%s]: %s", f->t[a->tensor]->t->name, index, why);
@@ -81,8 +83,8 @@ static void add_term(struct twiri_tensor *d, int dim, int64_t div, int64_t mod, 
 }
 
 /* The last factor as strides: its extents are what the factors before it leave. Returns its storage. */
-static int64_t describe_strides(struct twiri_machine *x, struct twiri_tensor *d, const struct twiri_layout *layout, int64_t *inner,
-	bool *bad)
+static int64_t describe_strides(struct twiri_machine *x, struct twiri_tensor *d, const struct twiri_layout *layout,
+				int64_t *inner, bool *bad)
 {
 	const int last = layout->nfactors - 1;
 	int64_t size = 1;
@@ -117,7 +119,8 @@ static void describe_layout(struct twiri_machine *x, struct twiri_tensor *d, con
 			twiri_fail(x, NULL, NULL, "tensor %s: strides are the last factor of a layout", d->t->name);
 		for (int k = d->rank - 1; k >= 0; k--) {
 			if (e[k] < 0)
-				twiri_fail(x, NULL, NULL, "the layout of tensor %s has the extent %lld", d->t->name, (long long)e[k]);
+				twiri_fail(x, NULL, NULL, "the layout of tensor %s has the extent %lld", d->t->name,
+					   (long long)e[k]);
 			if (e[k] != 1 || d->shape[k] > inner[k])
 				add_term(d, k, inner[k], fct > 0 ? e[k] : 0, size);
 			size = tw_mul64(size, e[k], &bad);
@@ -127,8 +130,9 @@ static void describe_layout(struct twiri_machine *x, struct twiri_tensor *d, con
 	}
 	for (int k = 0; k < d->rank; k++)
 		if (inner[k] < d->shape[k])
-			twiri_fail(x, NULL, NULL, "the layout of tensor %s covers %lld of %lld elements of dimension %d", d->t->name,
-				(long long)inner[k], (long long)d->shape[k], k);
+			twiri_fail(x, NULL, NULL,
+				   "the layout of tensor %s covers %lld of %lld elements of dimension %d", d->t->name,
+				   (long long)inner[k], (long long)d->shape[k], k);
 	d->elements = checked_size(x, d->t, size, bad);
 }
 
@@ -145,7 +149,7 @@ static void describe_plain(struct twiri_machine *x, struct twiri_tensor *d)
 }
 
 void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t, const int64_t *shape,
-	const struct twiri_layout *layout)
+		    const struct twiri_layout *layout)
 {
 	d->t = t;
 	d->type = t->type;
@@ -184,12 +188,13 @@ static struct twiri_layout layout_of_param(struct twiri_machine *x, const struct
 		for (int d = 0; d < l->rank; d++)
 			extent[k][d] = twir_eval_index(l->extent[d], x->binding);
 	}
-	return (struct twiri_layout){.nfactors = n, .kind = kind, .rank = rank, .extent = (const int64_t(*)[TWIR_MAX_RANK])extent};
+	return (struct twiri_layout){
+		.nfactors = n, .kind = kind, .rank = rank, .extent = (const int64_t(*)[TWIR_MAX_RANK])extent};
 }
 
 /* shape == NULL: the tensor's own, under the binding. */
 void twiri_describe_param(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t,
-	const struct twir_data *data, const int64_t *shape, bool out)
+			  const struct twir_data *data, const int64_t *shape, bool out)
 {
 	int64_t own[TWIR_MAX_RANK];
 	for (int k = 0; k < t->rank && !shape; k++)
@@ -197,8 +202,8 @@ void twiri_describe_param(struct twiri_machine *x, struct twiri_tensor *d, const
 	const struct twiri_layout layout = layout_of_param(x, t);
 	twiri_describe(x, d, t, shape ? shape : own, &layout);
 	if (d->elements > data->elements || (d->elements > 0 && !data->at))
-		twiri_fail(x, NULL, NULL, "tensor %s needs %lld elements, the buffer has %lld", t->name, (long long)d->elements,
-			(long long)data->elements);
+		twiri_fail(x, NULL, NULL, "tensor %s needs %lld elements, the buffer has %lld", t->name,
+			   (long long)d->elements, (long long)data->elements);
 	d->data = data->at;
 	d->readable = !out;
 	d->writable = d->once = out;
@@ -206,8 +211,8 @@ void twiri_describe_param(struct twiri_machine *x, struct twiri_tensor *d, const
 		d->state = arena_alloc_array(x->arena, 1, d->elements);
 }
 
-static struct twiri_mirror *make_mirror(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_declare *decl,
-	const struct twiri_tensor *d)
+static struct twiri_mirror *make_mirror(struct twiri_machine *x, struct twiri_frame *f,
+					const struct twiri_declare *decl, const struct twiri_tensor *d)
 {
 	const struct twiri_site *site = &x->sites.at[decl->site];
 	struct twiri_mirror *m = ARENA_NEW(x->arena, struct twiri_mirror);
@@ -229,14 +234,16 @@ static struct twiri_mirror *make_mirror(struct twiri_machine *x, struct twiri_fr
 			for (int k = 0; k < d->rank; k++) {
 				const int64_t v = f->s[site->var + k].i;
 				if (v >= d->shape[k])
-					twiri_fail(x, decl->stmt, NULL, "the mapping goes beyond dimension %d of the tensor", k);
+					twiri_fail(x, decl->stmt, NULL,
+						   "the mapping goes beyond dimension %d of the tensor", k);
 				e = e * d->shape[k] + v;
 			}
 			if (m->owner[e] < 0) {
 				m->owner[e] = (int32_t)w;
 				m->place[e] = (int32_t)count;
 			} else if (count == 0) {
-				m->first[w] = m->owner[e]; /* projected: workers that differ in projected digits alone own the same */
+				m->first[w] =
+					m->owner[e]; /* projected: workers that differ in projected digits alone own the same */
 			}
 		}
 		m->local = count > m->local ? count : m->local;
@@ -290,8 +297,8 @@ void twiri_declare(struct twiri_machine *x, struct twiri_frame *f, const struct 
 }
 
 /* The storage element of lane l, checked. */
-static int64_t offset_of(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, const struct twiri_tensor *t,
-	int l)
+static int64_t offset_of(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+			 const struct twiri_tensor *t, int l)
 {
 	int64_t at = 0;
 	if (a->gather || (a->n == 1 && t->rank != 1)) {
@@ -331,7 +338,8 @@ static int64_t offset_of(struct twiri_machine *x, struct twiri_frame *f, const s
 	return at;
 }
 
-static bool together(const struct twiri_machine *x, const struct twiri_frame *f, uint32_t phase, uint16_t who, uint16_t warp_phase)
+static bool together(const struct twiri_machine *x, const struct twiri_frame *f, uint32_t phase, uint16_t who,
+		     uint16_t warp_phase)
 {
 	if (phase != x->phase || who == f->who)
 		return false;
@@ -339,8 +347,8 @@ static bool together(const struct twiri_machine *x, const struct twiri_frame *f,
 	return !x->gpu || who / lanes != f->warp || warp_phase == f->warp_phase;
 }
 
-static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, struct twiri_tensor *t,
-	int64_t cell, int lane)
+static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+		       struct twiri_tensor *t, int64_t cell, int lane)
 {
 	if (t->state && !t->state[cell])
 		fail_at(x, f, a, lane, "read before it was written");
@@ -357,8 +365,8 @@ static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const str
 	k->read_warp_phase = f->warp_phase;
 }
 
-static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, struct twiri_tensor *t,
-	int64_t cell, int lane)
+static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+			struct twiri_tensor *t, int64_t cell, int lane)
 {
 	if (t->once && t->state[cell])
 		fail_at(x, f, a, lane, "stored a second time");
@@ -383,8 +391,8 @@ static bool masked_off(const struct twiri_frame *f, const struct twiri_access *a
 }
 
 /* Wide accesses stand for consecutive elements of memory. */
-static void check_consecutive(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, int64_t cell, int l,
-	int64_t *base)
+static void check_consecutive(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+			      int64_t cell, int l, int64_t *base)
 {
 	if (*base == INT64_MIN)
 		*base = cell - l;
@@ -432,7 +440,8 @@ void twiri_load(struct twiri_machine *x, struct twiri_frame *f, const struct twi
 	}
 }
 
-void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, const union twiri_slot *v)
+void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+		 const union twiri_slot *v)
 {
 	struct twiri_tensor *t = f->t[a->tensor];
 	if (a->lanes == 1 || a->whole) {
@@ -460,14 +469,15 @@ void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct tw
 /* Halves are combined until one element is left. */
 void twiri_reduce(enum twir_kind op, enum twir_scalar type, union twiri_slot *v, int n)
 {
-	const struct twiri_ins in = {.op = (uint16_t)(op * TWIRI_CLASSES + twiri_class_of(type)), .lanes = 1, .type = (uint8_t)type};
+	const struct twiri_ins in = {
+		.op = (uint16_t)(op * TWIRI_CLASSES + twiri_class_of(type)), .lanes = 1, .type = (uint8_t)type};
 	for (int half = n / 2; half > 0; half /= 2)
 		for (int l = 0; l < half; l++)
 			twiri_arith(&in, &v[l], &v[l], &v[l + half], NULL);
 }
 
-void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, enum twir_kind op,
-	union twiri_slot *d)
+void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+			   enum twir_kind op, union twiri_slot *d)
 {
 	struct twiri_tensor *t = f->t[a->tensor];
 	union twiri_slot v[1024];
@@ -480,11 +490,13 @@ void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const
 		int64_t cell = l;
 		if (t->mirror) {
 			if (t->mirror->workers != n || t->mirror->owner[l] != l)
-				twiri_fail(x, a->stmt, a->expr, "reduce needs a register tensor with one element a lane");
+				twiri_fail(x, a->stmt, a->expr,
+					   "reduce needs a register tensor with one element a lane");
 			cell = l * t->mirror->local + t->mirror->place[l];
 		}
 		if (!t->state[cell])
-			twiri_fail(x, a->stmt, a->expr, "%s[%lld]: read before it was written", t->t->name, (long long)l);
+			twiri_fail(x, a->stmt, a->expr, "%s[%lld]: read before it was written", t->t->name,
+				   (long long)l);
 		v[l] = twiri_read(t->type, t->data + cell * t->bytes);
 	}
 	twiri_reduce(op, t->type, v, (int)n);

@@ -3,13 +3,11 @@
 
 #include "ir/interpret_int.h"
 
-#define ON(KIND, CLASS) case TWIR_##KIND * TWIRI_CLASSES + TWIRI_##CLASS
-#define SCALAR(KIND, CLASS, RESULT)                                                                                            \
-	ON(KIND, CLASS) :                                                                                                      \
-		if (in->lanes > 1)                                                                                             \
-			goto vector;                                                                                           \
-		RESULT;                                                                                                        \
-		break;
+#define ON(KIND, CLASS) case TWIR_##KIND *TWIRI_CLASSES + TWIRI_##CLASS
+#define SCALAR(KIND, CLASS, RESULT)                                                                                    \
+	ON(KIND, CLASS) : if (in->lanes > 1) goto vector;                                                              \
+	RESULT;                                                                                                        \
+	break;
 
 static void run_vector(const struct twiri_ins *in, union twiri_slot *s)
 {

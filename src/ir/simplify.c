@@ -35,7 +35,8 @@ static const struct twir_expr *sum(struct twir_facts *f, const struct twir_expr 
 	return ok ? finish(f, &r) : twir_with_args(f->m, e, arg);
 }
 
-static const struct twir_expr *quotient(struct twir_facts *f, const struct twir_expr *e, const struct twir_expr *const *arg)
+static const struct twir_expr *quotient(struct twir_facts *f, const struct twir_expr *e,
+					const struct twir_expr *const *arg)
 {
 	struct twirs_poly a, b, r, div, mod;
 	bool ok;
@@ -67,7 +68,8 @@ static bool at_most(struct twir_facts *f, const struct twir_expr *a, const struc
 	return twirs_add(&p, &q, &minus) && twirs_nonneg(f, &p);
 }
 
-static const struct twir_expr *extremum(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b)
+static const struct twir_expr *extremum(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a,
+					const struct twir_expr *b)
 {
 	const bool min = k == TWIR_Min;
 	int64_t x, y;
@@ -85,7 +87,8 @@ static const struct twir_expr *extremum(struct twir_facts *f, enum twir_kind k, 
 	return twir_binary(f->m, k, a, b);
 }
 
-static const struct twir_expr *index_node(struct twir_facts *f, const struct twir_expr *e, const struct twir_expr *const *arg)
+static const struct twir_expr *index_node(struct twir_facts *f, const struct twir_expr *e,
+					  const struct twir_expr *const *arg)
 {
 	switch (e->kind) {
 	case TWIR_Add:
@@ -118,7 +121,8 @@ static const struct twir_expr *index_node(struct twir_facts *f, const struct twi
 }
 
 /* min and max of other integers, where ranges decide. */
-static const struct twir_expr *int_extremum(struct twir_facts *f, const struct twir_expr *e, const struct twir_expr *const *arg)
+static const struct twir_expr *int_extremum(struct twir_facts *f, const struct twir_expr *e,
+					    const struct twir_expr *const *arg)
 {
 	const bool min = e->kind == TWIR_Min || e->kind == TWIR_MinNum;
 	if (arg[0] == arg[1])
@@ -140,7 +144,8 @@ static bool is_one(const struct twir_expr *e)
 	return e->kind == TWIR_Const && twir_is_float((enum twir_scalar)e->type.scalar) && e->u.f == 1;
 }
 
-static const struct twir_expr *float_node(struct twir_facts *f, const struct twir_expr *e, const struct twir_expr *const *arg)
+static const struct twir_expr *float_node(struct twir_facts *f, const struct twir_expr *e,
+					  const struct twir_expr *const *arg)
 {
 	if (e->kind == TWIR_Mul && is_one(arg[1]))
 		return arg[0];
@@ -157,11 +162,13 @@ static const struct twir_expr *float_node(struct twir_facts *f, const struct twi
 static const struct twir_expr *cast(struct twir_facts *f, const struct twir_expr *e, const struct twir_expr *const *arg)
 {
 	const struct twir_expr *a = arg[0];
-	if (a->kind == TWIR_Cast && twir_is_int((enum twir_scalar)a->type.scalar) && twir_type_eq(a->arg[0]->type, e->type) &&
-	    twir_is_int((enum twir_scalar)e->type.scalar) && a->type.scalar != TWIR_I1 && e->type.scalar != TWIR_U64) {
+	if (a->kind == TWIR_Cast && twir_is_int((enum twir_scalar)a->type.scalar) &&
+	    twir_type_eq(a->arg[0]->type, e->type) && twir_is_int((enum twir_scalar)e->type.scalar) &&
+	    a->type.scalar != TWIR_I1 && e->type.scalar != TWIR_U64) {
 		const struct twir_range x = twir_range_of(f, a->arg[0]), mid = twir_range_of(f, a);
 		const bool wide = a->type.scalar == TWIR_I64 || a->type.scalar == TWIR_INDEX;
-		if (wide || (x.lo > INT64_MIN && x.hi < INT64_MAX && x.lo == mid.lo && x.hi == mid.hi && twir_is_int(e->type.scalar)))
+		if (wide || (x.lo > INT64_MIN && x.hi < INT64_MAX && x.lo == mid.lo && x.hi == mid.hi &&
+			     twir_is_int(e->type.scalar)))
 			return a->arg[0];
 	}
 	return twir_with_args(f->m, e, arg);
@@ -214,7 +221,8 @@ static const struct twir_expr *fold(struct twir_facts *f, const struct twir_expr
 	return twir_with_args(m, e, arg);
 }
 
-static const struct twir_expr *logical(struct twir_facts *f, const struct twir_expr *e, const struct twir_expr *const *arg)
+static const struct twir_expr *logical(struct twir_facts *f, const struct twir_expr *e,
+				       const struct twir_expr *const *arg)
 {
 	if (e->kind == TWIR_Not)
 		return twirs_negate(f->m, arg[0]);
@@ -233,14 +241,16 @@ static const struct twir_expr *node(struct twir_facts *f, const struct twir_expr
 	if ((e->kind == TWIR_And || e->kind == TWIR_Or) && s == TWIR_I1 && e->type.lanes == 1)
 		return twirs_and_or(f, e);
 	const struct twir_expr *few[4];
-	const struct twir_expr **arg = e->n <= TW_COUNT(few) ? few : ARENA_ARRAY(f->m->arena, const struct twir_expr *, e->n);
+	const struct twir_expr **arg =
+		e->n <= TW_COUNT(few) ? few : ARENA_ARRAY(f->m->arena, const struct twir_expr *, e->n);
 	for (int k = 0; k < e->n; k++)
 		arg[k] = twir_simplify(f, e->arg[k]);
 	if (twir_kind_flags((enum twir_kind)e->kind) & TWIR_F_CMP)
 		return twirs_compare(f, (enum twir_kind)e->kind, arg[0], arg[1]);
 	if (e->kind == TWIR_Cast)
 		return cast(f, e, arg);
-	if (e->kind == TWIR_Load || e->kind == TWIR_Gather || e->kind == TWIR_Call || e->kind == TWIR_Bitcast || e->kind == TWIR_Reduce)
+	if (e->kind == TWIR_Load || e->kind == TWIR_Gather || e->kind == TWIR_Call || e->kind == TWIR_Bitcast ||
+	    e->kind == TWIR_Reduce)
 		return twir_with_args(f->m, e, arg);
 	if (twirs_is_index(e))
 		return index_node(f, e, arg);
@@ -297,7 +307,8 @@ bool twir_prove(struct twir_facts *f, const struct twir_expr *cond)
 	return twir_const_int(e->kind == TWIR_Splat ? e->arg[0] : e, &v) && v != 0;
 }
 
-bool twir_linear_in(struct twir_facts *f, const struct twir_expr *e, const struct twir_var *v, const struct twir_expr **base, int64_t *stride)
+bool twir_linear_in(struct twir_facts *f, const struct twir_expr *e, const struct twir_var *v,
+		    const struct twir_expr **base, int64_t *stride)
 {
 	const struct twir_expr *s = twir_simplify(f, e);
 	struct twirs_poly p;

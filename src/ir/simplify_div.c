@@ -12,7 +12,8 @@ static const struct twirs_mono one = {.k = 1}, minus_one = {.k = -1};
 static bool within(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c) /* 0 <= x < c */
 {
 	struct twirs_poly d = *c;
-	return twirs_add(&d, x, &minus_one) && !__builtin_sub_overflow(d.c, 1, &d.c) && twirs_nonneg(f, x) && twirs_nonneg(f, &d);
+	return twirs_add(&d, x, &minus_one) && !__builtin_sub_overflow(d.c, 1, &d.c) && twirs_nonneg(f, x) &&
+	       twirs_nonneg(f, &d);
 }
 
 static void poly_of_mono(struct twirs_poly *p, const struct twirs_mono *t)
@@ -28,7 +29,7 @@ static bool is_zero(const struct twirs_poly *p)
 
 /* Moves what is a multiple of c from rem to quot: whole terms, parts of coefficients, and terms known to be multiples. */
 static bool split(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_mono *c, struct twirs_poly *quot,
-	struct twirs_poly *rem, struct twirs_poly *exact)
+		  struct twirs_poly *rem, struct twirs_poly *exact)
 {
 	*quot = *rem = *exact = (struct twirs_poly){0};
 	for (int k = 0; k < x->n; k++) {
@@ -58,8 +59,8 @@ static bool split(struct twir_facts *f, const struct twirs_poly *x, const struct
 }
 
 /* (g*x + b) / (g*c) with 0 <= b < g, for the g that some term has in common with c. */
-static bool by_common_factor(struct twir_facts *f, const struct twirs_poly *rem, const struct twirs_mono *c, const struct twirs_poly *quot,
-	struct twirs_poly *div, struct twirs_poly *mod)
+static bool by_common_factor(struct twir_facts *f, const struct twirs_poly *rem, const struct twirs_mono *c,
+			     const struct twirs_poly *quot, struct twirs_poly *div, struct twirs_poly *mod)
 {
 	for (int k = 0; k < rem->n; k++) {
 		struct twirs_mono g, left, t;
@@ -68,7 +69,8 @@ static bool by_common_factor(struct twir_facts *f, const struct twirs_poly *rem,
 			continue;
 		struct twirs_poly x = {0}, b = {0}, gp, lp, d, m;
 		for (int i = 0; i < rem->n; i++)
-			if (!(twirs_mono_div(&t, &rem->t[i], &g) ? twirs_add_mono(&x, &t) : twirs_add_mono(&b, &rem->t[i])))
+			if (!(twirs_mono_div(&t, &rem->t[i], &g) ? twirs_add_mono(&x, &t)
+								 : twirs_add_mono(&b, &rem->t[i])))
 				return false;
 		b.c = g.n == 0 ? tw_floormod(rem->c, g.k) : rem->c;
 		x.c += g.n == 0 ? tw_floordiv(rem->c, g.k) : 0;
@@ -86,8 +88,8 @@ static bool by_common_factor(struct twir_facts *f, const struct twirs_poly *rem,
 }
 
 /* One quotient or remainder inside another. */
-static bool by_nesting(struct twir_facts *f, const struct twirs_poly *rem, const struct twirs_mono *c, const struct twirs_poly *quot,
-	struct twirs_poly *div, struct twirs_poly *mod)
+static bool by_nesting(struct twir_facts *f, const struct twirs_poly *rem, const struct twirs_mono *c,
+		       const struct twirs_poly *quot, struct twirs_poly *div, struct twirs_poly *mod)
 {
 	if (rem->n != 1 || rem->c != 0 || rem->t[0].k != 1 || rem->t[0].n != 1)
 		return false;
@@ -118,11 +120,13 @@ static bool by_nesting(struct twir_facts *f, const struct twirs_poly *rem, const
 	if (!twirs_mono_div(&am, &am, c))
 		return false;
 	poly_of_mono(&left, &am);
-	return twirs_divide(f, &y, &cp, &inner, mod) && twirs_divide(f, &inner, &left, &unused, &d) && twirs_add(div, &d, &one);
+	return twirs_divide(f, &y, &cp, &inner, mod) && twirs_divide(f, &inner, &left, &unused, &d) &&
+	       twirs_add(div, &d, &one);
 }
 
 /* Nothing helps: x / c and x % c as they stand. */
-static bool as_atoms(struct twir_facts *f, const struct twirs_poly *x, const struct twir_expr *c, struct twirs_poly *div, struct twirs_poly *mod)
+static bool as_atoms(struct twir_facts *f, const struct twirs_poly *x, const struct twir_expr *c,
+		     struct twirs_poly *div, struct twirs_poly *mod)
 {
 	const struct twir_expr *e = twirs_build(f->m, x);
 	struct twirs_poly d, m;
@@ -132,8 +136,8 @@ static bool as_atoms(struct twir_facts *f, const struct twirs_poly *x, const str
 	return twirs_add(div, &d, &one);
 }
 
-static bool divide_mono(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_mono *c, const struct twirs_poly *cp,
-	struct twirs_poly *div, struct twirs_poly *mod)
+static bool divide_mono(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_mono *c,
+			const struct twirs_poly *cp, struct twirs_poly *div, struct twirs_poly *mod)
 {
 	struct twirs_poly quot, rem, exact, d, m;
 	if (!split(f, x, c, &quot, &rem, &exact))
@@ -184,7 +188,8 @@ static bool divide_mono(struct twir_facts *f, const struct twirs_poly *x, const 
 }
 
 /* c is a sum with a symbol: long division by its first term, taken only when it ends with 0 <= rest < c. */
-static bool divide_sum(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *div, struct twirs_poly *mod)
+static bool divide_sum(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c,
+		       struct twirs_poly *div, struct twirs_poly *mod)
 {
 	struct twirs_poly quot = {0}, rem = *x;
 	for (int round = 0; round < TWIRS_TERMS; round++) {
@@ -207,7 +212,8 @@ static bool divide_sum(struct twir_facts *f, const struct twirs_poly *x, const s
 	return true;
 }
 
-bool twirs_divide(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *div, struct twirs_poly *mod)
+bool twirs_divide(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *div,
+		  struct twirs_poly *mod)
 {
 	const struct twir_expr *whole = twirs_build(f->m, c);
 	struct twirs_mono cm;
@@ -345,8 +351,8 @@ static bool join_remainder(struct twir_facts *f, struct twirs_poly *p, int i, in
 			struct twirs_mono ti = p->t[i], tj = p->t[j];
 			ti.k = -ti.k;
 			tj.k = -tj.k;
-			if (!twirs_positive(f, &am) || !twirs_divide(f, &y, &acp, &q, &whole) || !twirs_add_mono(&r, &ti) ||
-			    !twirs_add_mono(&r, &tj) || !twirs_add(&r, &whole, &rest))
+			if (!twirs_positive(f, &am) || !twirs_divide(f, &y, &acp, &q, &whole) ||
+			    !twirs_add_mono(&r, &ti) || !twirs_add_mono(&r, &tj) || !twirs_add(&r, &whole, &rest))
 				return false;
 			*p = r;
 			return true;

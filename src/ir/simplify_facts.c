@@ -77,7 +77,8 @@ static void atom_at_least(struct twir_facts *f, const struct twir_expr *e, int64
 				atom_at_least(f, c.t[0].a[0], 1, depth - 1); /* x / 0 is 0 */
 			return;
 		}
-		const struct twirs_mono by = twirs_number(e->kind == TWIR_Div ? -lo : 1 - lo); /* x >= c*lo; x > c*(lo - 1) */
+		const struct twirs_mono by =
+			twirs_number(e->kind == TWIR_Div ? -lo : 1 - lo); /* x >= c*lo; x > c*(lo - 1) */
 		if (twirs_add(&x, &c, &by) && !__builtin_sub_overflow(x.c, e->kind == TWIR_Ceildiv, &x.c))
 			twirs_fact(f, &x, depth - 1);
 	}
@@ -103,7 +104,8 @@ static void narrow_atoms(struct twir_facts *f, const struct twirs_poly *p, int d
 }
 
 /* p without the term, plus rest * e */
-static bool put(const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twir_expr *e, struct twirs_poly *r)
+static bool put(const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twir_expr *e,
+		struct twirs_poly *r)
 {
 	struct twirs_mono t = p->t[term];
 	struct twirs_poly q;
@@ -139,9 +141,9 @@ static void derive(struct twir_facts *f, const struct twirs_poly *p, int depth)
 		r = *p;
 		twirs_poly_of(e->arg[0], &x);
 		twirs_poly_of(e->arg[1], &c);
-		if (twirs_range_poly(f, &c).lo < 1 || !twirs_add(&r, &self, &minus) || __builtin_add_overflow(r.c, extra, &r.c) ||
-		    !twirs_mul(&all, &r, &c) || !twirs_add(&all, &x, t->k == 1 ? &one : &minus_one) ||
-		    __builtin_sub_overflow(all.c, extra, &all.c))
+		if (twirs_range_poly(f, &c).lo < 1 || !twirs_add(&r, &self, &minus) ||
+		    __builtin_add_overflow(r.c, extra, &r.c) || !twirs_mul(&all, &r, &c) ||
+		    !twirs_add(&all, &x, t->k == 1 ? &one : &minus_one) || __builtin_sub_overflow(all.c, extra, &all.c))
 			continue;
 		twirs_fact(f, &all, depth - 1);
 		return;

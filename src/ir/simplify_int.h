@@ -27,18 +27,18 @@ struct twirs_undo {
 
 struct twirs_layer { /* what one assumption added */
 	int known, facts, undo, defs;
-	struct tw_map memo; /* expression -> simplified */
+	struct tw_map memo;   /* expression -> simplified */
 	struct tw_map ranges; /* expression -> struct twir_range */
 };
 
 struct twirs_state {
 	VEC(struct twirs_layer) layers;
 	VEC(const struct twirs_poly *) facts; /* each is >= 0; definitions of lets are put in */
-	VEC(struct twirs_undo) undo;          /* of twir_facts.ranges */
-	struct tw_map defs;                   /* let variable -> struct twirs_poly */
+	VEC(struct twirs_undo) undo;	      /* of twir_facts.ranges */
+	struct tw_map defs;		      /* let variable -> struct twirs_poly */
 	VEC(const struct twir_var *) defined;
-	struct tw_map replaced;               /* let variable -> expression */
-	int nested;                           /* conditions assumed inside of expressions */
+	struct tw_map replaced; /* let variable -> expression */
+	int nested;		/* conditions assumed inside of expressions */
 };
 
 /* simplify_poly.c; functions that return bool: false when a limit or 64 bits are exceeded, then the result is undefined */
@@ -50,14 +50,22 @@ bool twirs_mono_div(struct twirs_mono *r, const struct twirs_mono *a, const stru
 void twirs_mono_gcd(struct twirs_mono *r, const struct twirs_mono *a, const struct twirs_mono *b);
 bool twirs_mono_same(const struct twirs_mono *a, const struct twirs_mono *b); /* but for the coefficient */
 void twirs_mono_without(struct twirs_mono *r, const struct twirs_mono *a, int atom);
-void twirs_mono_of(struct twirs_mono *t, const struct twirs_poly *p, const struct twir_expr *whole); /* whole as one atom if p is no monomial */
-void twirs_poly_of(const struct twir_expr *e, struct twirs_poly *p); /* of a simplified expression; never fails: at worst an atom */
+void twirs_mono_of(struct twirs_mono *t, const struct twirs_poly *p,
+		   const struct twir_expr *whole); /* whole as one atom if p is no monomial */
+void twirs_poly_of(const struct twir_expr *e,
+		   struct twirs_poly *p); /* of a simplified expression; never fails: at worst an atom */
 const struct twir_expr *twirs_build(struct twir_module *m, const struct twirs_poly *p);
 const struct twir_expr *twirs_build_mono(struct twir_module *m, const struct twirs_mono *t);
 bool twirs_is_index(const struct twir_expr *e);
 int64_t twirs_gcd(int64_t a, int64_t b);
-static inline struct twirs_mono twirs_number(int64_t k) { return (struct twirs_mono){.k = k}; }
-static inline struct twirs_mono twirs_atom(const struct twir_expr *e) { return (struct twirs_mono){.k = 1, .n = 1, .a = {e}}; }
+static inline struct twirs_mono twirs_number(int64_t k)
+{
+	return (struct twirs_mono){.k = k};
+}
+static inline struct twirs_mono twirs_atom(const struct twir_expr *e)
+{
+	return (struct twirs_mono){.k = 1, .n = 1, .a = {e}};
+}
 
 /* simplify_range.c */
 struct twir_range twirs_range_mono(struct twir_facts *f, const struct twirs_mono *t);
@@ -70,12 +78,14 @@ bool twirs_positive(struct twir_facts *f, const struct twirs_mono *c);
 void twirs_expand(struct twir_facts *f, struct twirs_poly *p); /* puts definitions of lets in */
 
 /* simplify_div.c */
-bool twirs_divide(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *div, struct twirs_poly *mod);
+bool twirs_divide(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *div,
+		  struct twirs_poly *mod);
 bool twirs_ceil(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *r);
 bool twirs_normalise(struct twir_facts *f, struct twirs_poly *p); /* true: changed */
 
 /* simplify_facts.c */
-bool twirs_assume(struct twir_facts *f, const struct twir_expr *cond, bool holds); /* false: nothing to learn; into the top layer */
+bool twirs_assume(struct twir_facts *f, const struct twir_expr *cond,
+		  bool holds); /* false: nothing to learn; into the top layer */
 void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth); /* p >= 0 from now on */
 void twirs_push(struct twir_facts *f);
 void twirs_pop(struct twir_facts *f);
@@ -83,7 +93,8 @@ void twirs_define(struct twir_facts *f, const struct twir_var *v, const struct t
 void twirs_replace(struct twir_facts *f, const struct twir_var *v, const struct twir_expr *value);
 
 /* simplify_logic.c */
-const struct twir_expr *twirs_compare(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b);
+const struct twir_expr *twirs_compare(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a,
+				      const struct twir_expr *b);
 const struct twir_expr *twirs_and_or(struct twir_facts *f, const struct twir_expr *e);
 bool twirs_informs(const struct twir_expr *cond); /* is there something to learn from it? */
 const struct twir_expr *twirs_negate(struct twir_module *m, const struct twir_expr *e);

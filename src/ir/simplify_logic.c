@@ -24,7 +24,7 @@ int twirs_known(struct twir_facts *f, const struct twir_expr *cond)
 	for (int k = f->known.n - 1; k >= 0; k--) {
 		if (f->known.at[k] == cond)
 			return 1;
-		if (f->known.at[k] == not)
+		if (f->known.at[k] == not )
 			return 0;
 	}
 	return -1;
@@ -138,7 +138,8 @@ static bool extreme(const struct twirs_poly *p)
 	return bad;
 }
 
-static const struct twir_expr *compare_index(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b)
+static const struct twir_expr *compare_index(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a,
+					     const struct twir_expr *b)
 {
 	struct twirs_poly x, y, d;
 	twirs_poly_of(a, &x);
@@ -186,7 +187,8 @@ static const struct twir_expr *compare_index(struct twir_facts *f, enum twir_kin
 	return equality(f->m, k, &d);
 }
 
-const struct twir_expr *twirs_compare(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b)
+const struct twir_expr *twirs_compare(struct twir_facts *f, enum twir_kind k, const struct twir_expr *a,
+				      const struct twir_expr *b)
 {
 	const struct twir_type type = twir_vector_type(TWIR_I1, a->type.lanes);
 	if (!twir_is_int((enum twir_scalar)a->type.scalar))
@@ -198,7 +200,8 @@ const struct twir_expr *twirs_compare(struct twir_facts *f, enum twir_kind k, co
 }
 
 /* a decided when b holds (or, for `or`, does not)? */
-static const struct twir_expr *under(struct twir_facts *f, const struct twir_expr *given, bool holds, const struct twir_expr *e)
+static const struct twir_expr *under(struct twir_facts *f, const struct twir_expr *given, bool holds,
+				     const struct twir_expr *e)
 {
 	if (e->loads || !twirs_informs(given) || f->state->nested > 8)
 		return twir_simplify(f, e);
@@ -217,13 +220,13 @@ const struct twir_expr *twirs_and_or(struct twir_facts *f, const struct twir_exp
 	const struct twir_expr *a = twir_simplify(f, e->arg[0]);
 	int64_t v;
 	if (twir_const_int(a, &v))
-		return !v == and ? a : twir_simplify(f, e->arg[1]);
+		return !v == and? a : twir_simplify(f, e->arg[1]);
 	const struct twir_expr *b = under(f, a, and, e->arg[1]);
 	if (twir_const_int(b, &v))
-		return !v == and ? b : a;
+		return !v == and? b : a;
 	const struct twir_expr *again = under(f, b, and, a);
 	if (twir_const_int(again, &v))
-		return !v == and ? again : b;
+		return !v == and? again : b;
 	if (a == b)
 		return a;
 	if (twirs_negate(f->m, a) == b)

@@ -163,7 +163,8 @@ static bool read_sum(const struct twir_expr *e, const struct twirs_mono *by, str
 		const struct twirs_mono minus = twirs_number(-1);
 		if (!twirs_mono_mul(&t, by, &minus))
 			return false;
-		return e->kind == TWIR_Neg ? read_sum(e->arg[0], &t, p) : read_sum(e->arg[0], by, p) && read_sum(e->arg[1], &t, p);
+		return e->kind == TWIR_Neg ? read_sum(e->arg[0], &t, p)
+					   : read_sum(e->arg[0], by, p) && read_sum(e->arg[1], &t, p);
 	}
 	if (e->kind == TWIR_Mul) {
 		struct twirs_poly a, b, r;
@@ -230,5 +231,6 @@ const struct twir_expr *twirs_build(struct twir_module *m, const struct twirs_po
 		return twir_index(m, p->c);
 	if (!constant)
 		return e;
-	return p->c > 0 || p->c == INT64_MIN ? twir_add(m, e, twir_index(m, p->c)) : twir_sub(m, e, twir_index(m, -p->c));
+	return p->c > 0 || p->c == INT64_MIN ? twir_add(m, e, twir_index(m, p->c))
+					     : twir_sub(m, e, twir_index(m, -p->c));
 }

@@ -13,7 +13,8 @@ struct pass {
 static struct twir_stmt *block(struct pass *p, const struct twir_stmt *list);
 
 /* The block in a scope of facts of its own; cond == NULL: nothing is assumed. */
-static struct twir_stmt *block_under(struct pass *p, const struct twir_stmt *list, const struct twir_expr *cond, bool holds)
+static struct twir_stmt *block_under(struct pass *p, const struct twir_stmt *list, const struct twir_expr *cond,
+				     bool holds)
 {
 	twirs_push(&p->f);
 	if (cond)
@@ -159,7 +160,8 @@ static struct twir_stmt *formap(struct pass *p, const struct twir_stmt *s)
 			r->u.formap.bounds = NULL;
 	}
 	int64_t workers;
-	single &= !bounded && twir_const_int(twir_simplify(&p->f, twir_map_workers(p->m, map)), &workers) && workers == 1;
+	single &=
+		!bounded && twir_const_int(twir_simplify(&p->f, twir_map_workers(p->m, map)), &workers) && workers == 1;
 	if (single) {
 		for (int d = 0; d < n; d++)
 			twirs_replace(&p->f, s->u.formap.vars[d], twir_index(p->m, 0));

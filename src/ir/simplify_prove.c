@@ -31,7 +31,8 @@ static bool is_new(struct proof *s, const struct twirs_poly *p)
 static bool prove(struct proof *s, const struct twirs_poly *p, int depth);
 
 /* p with the term's atom replaced: p - term + rest * q */
-static bool replaced(const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twirs_poly *q, struct twirs_poly *r)
+static bool replaced(const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twirs_poly *q,
+		     struct twirs_poly *r)
 {
 	struct twirs_mono t = p->t[term];
 	if (t.k == INT64_MIN)
@@ -48,20 +49,21 @@ static int sign_of(struct twir_facts *f, const struct twirs_mono *t)
 	return r.lo >= 0 ? 1 : r.hi <= 0 ? -1 : 0;
 }
 
-static bool try_with(struct proof *s, const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twir_expr *e,
-	int depth)
+static bool try_with(struct proof *s, const struct twirs_poly *p, int term, const struct twirs_mono *rest,
+		     const struct twir_expr *e, int depth)
 {
 	struct twirs_poly q, r;
 	twirs_poly_of(e, &q);
 	return replaced(p, term, rest, &q, &r) && prove(s, &r, depth - 1);
 }
 
-static bool by_choice(struct proof *s, const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twir_expr *e,
-	int depth)
+static bool by_choice(struct proof *s, const struct twirs_poly *p, int term, const struct twirs_mono *rest,
+		      const struct twir_expr *e, int depth)
 {
 	const int sign = sign_of(s->f, rest);
 	const struct twir_expr *a = e->arg[e->n - 2], *b = e->arg[e->n - 1];
-	const bool max = e->kind == TWIR_Max || e->kind == TWIR_MaxNum, min = e->kind == TWIR_Min || e->kind == TWIR_MinNum;
+	const bool max = e->kind == TWIR_Max || e->kind == TWIR_MaxNum,
+		   min = e->kind == TWIR_Min || e->kind == TWIR_MinNum;
 	if ((max && sign > 0) || (min && sign < 0))
 		return try_with(s, p, term, rest, a, depth) || try_with(s, p, term, rest, b, depth);
 	return try_with(s, p, term, rest, a, depth) && try_with(s, p, term, rest, b, depth);
@@ -80,8 +82,8 @@ static bool by_quotient(struct proof *s, const struct twirs_poly *p, int term, c
 	if (twirs_range_poly(s->f, &c).lo < 1 || !twirs_add_mono(&r, &t))
 		return false;
 	const int64_t extra = plus == ceil;
-	if (__builtin_add_overflow(r.c, extra, &r.c) || !twirs_mul(&all, &r, &c) || !twirs_add(&all, &x, plus ? &one : &minus) ||
-	    __builtin_sub_overflow(all.c, extra, &all.c))
+	if (__builtin_add_overflow(r.c, extra, &r.c) || !twirs_mul(&all, &r, &c) ||
+	    !twirs_add(&all, &x, plus ? &one : &minus) || __builtin_sub_overflow(all.c, extra, &all.c))
 		return false;
 	return prove(s, &all, depth - 1);
 }
@@ -121,7 +123,8 @@ static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct tw
 	for (int i = 0; i < q->n; i++)
 		for (int k = 0; k < p->n; k++) {
 			const struct twirs_mono *tq = &q->t[i], *tp = &p->t[k];
-			if ((tq->k < 0) != negative || (tp->k < 0) != negative || tq->n > tp->n || tq->k == INT64_MIN || tp->k == INT64_MIN)
+			if ((tq->k < 0) != negative || (tp->k < 0) != negative || tq->n > tp->n || tq->k == INT64_MIN ||
+			    tp->k == INT64_MIN)
 				continue;
 			struct twirs_mono part = *tq, by;
 			part.k = 1;
@@ -130,7 +133,8 @@ static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct tw
 			by.k = 1;
 			if (by.n && sign_of(s->f, &by) < 1)
 				continue;
-			const int64_t kp = negative ? -tp->k : tp->k, kq = negative ? -tq->k : tq->k, g = twirs_gcd(kp, kq);
+			const int64_t kp = negative ? -tp->k : tp->k, kq = negative ? -tq->k : tq->k,
+				      g = twirs_gcd(kp, kq);
 			const struct twirs_mono scale = twirs_number(kq / g);
 			struct twirs_poly r;
 			r.n = 0;
@@ -161,7 +165,8 @@ static int facts_of_atom(struct proof *s, const struct twir_expr *e, struct twir
 	if (e->kind == TWIR_Mod) { /* c - 1 - x % c, and x - x % c where x >= 0 */
 		q[0] = c;
 		q[1] = x;
-		return twirs_add(&q[0], &self, &minus) && !__builtin_sub_overflow(q[0].c, 1, &q[0].c) && twirs_add(&q[1], &self, &minus)
+		return twirs_add(&q[0], &self, &minus) && !__builtin_sub_overflow(q[0].c, 1, &q[0].c) &&
+				       twirs_add(&q[1], &self, &minus)
 			       ? 1 + (twirs_range_poly(s->f, &x).lo >= 0)
 			       : 0;
 	}
@@ -250,7 +255,8 @@ void twirs_expand(struct twir_facts *f, struct twirs_poly *p)
 		for (int k = 0; k < p->n && !changed; k++)
 			for (int i = 0; i < p->t[k].n && !changed; i++) {
 				const struct twir_expr *e = p->t[k].a[i];
-				const struct twirs_poly *def = e->kind == TWIR_Var ? map_get_ptr(&state->defs, e->u.var) : NULL;
+				const struct twirs_poly *def =
+					e->kind == TWIR_Var ? map_get_ptr(&state->defs, e->u.var) : NULL;
 				struct twirs_mono rest;
 				struct twirs_poly r;
 				twirs_mono_without(&rest, &p->t[k], i);

@@ -58,7 +58,10 @@ static struct twir_range mul(struct twir_range a, struct twir_range b)
 	}
 	const wide m = (wide)a.multiple * b.multiple;
 	const bool zero = a.multiple == INT64_MAX || b.multiple == INT64_MAX;
-	return (struct twir_range){clamp(lo), clamp(hi), zero ? INT64_MAX : m > INT64_MAX / 2 ? twirs_gcd(a.multiple, 0) : (int64_t)m};
+	return (struct twir_range){clamp(lo), clamp(hi),
+				   zero		       ? INT64_MAX
+				   : m > INT64_MAX / 2 ? twirs_gcd(a.multiple, 0)
+						       : (int64_t)m};
 }
 
 static struct twir_range negate(struct twir_range a)
@@ -68,7 +71,8 @@ static struct twir_range negate(struct twir_range a)
 
 static struct twir_range either(struct twir_range a, struct twir_range b)
 {
-	return (struct twir_range){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, common(a.multiple, b.multiple)};
+	return (struct twir_range){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi,
+				   common(a.multiple, b.multiple)};
 }
 
 struct twir_range twirs_range_mono(struct twir_facts *f, const struct twirs_mono *t)
@@ -211,10 +215,12 @@ static struct twir_range of_node(struct twir_facts *f, const struct twir_expr *e
 	}
 	case TWIR_Min:
 	case TWIR_MinNum:
-		return (struct twir_range){a.lo < b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi, common(a.multiple, b.multiple)};
+		return (struct twir_range){a.lo < b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi,
+					   common(a.multiple, b.multiple)};
 	case TWIR_Max:
 	case TWIR_MaxNum:
-		return (struct twir_range){a.lo > b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, common(a.multiple, b.multiple)};
+		return (struct twir_range){a.lo > b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi,
+					   common(a.multiple, b.multiple)};
 	case TWIR_Abs: {
 		const struct twir_range n = negate(a);
 		return a.lo >= 0 ? a : (struct twir_range){a.hi < 0 ? n.lo : 0, a.hi > n.hi ? a.hi : n.hi, a.multiple};

@@ -49,7 +49,8 @@ static void do_parse(void *arg)
 static void do_run(void *arg)
 {
 	struct run *r = arg;
-	const struct twir_program *p = r->program ? twir_program_find(r->m, r->program) : r->m->programs.at[r->m->programs.n - 1];
+	const struct twir_program *p =
+		r->program ? twir_program_find(r->m, r->program) : r->m->programs.at[r->m->programs.n - 1];
 	assert_non_null(p);
 	twir_interpret(r->m, p, &r->b, r->params);
 }
@@ -140,7 +141,8 @@ static void add_relu(void **state UNUSED)
 		struct run *r = load_file("add_relu.tw");
 		set(r, "M", m);
 		set(r, "N", n);
-		float *x = floats(r->a, m * n), *y = floats(r->a, m * n), *z = floats(r->a, m * n), *want = floats(r->a, m * n);
+		float *x = floats(r->a, m * n), *y = floats(r->a, m * n), *z = floats(r->a, m * n),
+		      *want = floats(r->a, m * n);
 		if (m * n > 2) {
 			x[0] = NAN;
 			x[1] = INFINITY;
@@ -180,7 +182,8 @@ static void matmul_packed(void **state UNUSED)
 		set(r, "M", m);
 		set(r, "N", n);
 		set(r, "K", k);
-		float *x = floats(r->a, m * k), *w = floats(r->a, k * n), *b = floats(r->a, k * padded), *y = floats(r->a, m * n);
+		float *x = floats(r->a, m * k), *w = floats(r->a, k * n), *b = floats(r->a, k * padded),
+		      *y = floats(r->a, m * n);
 		float *want = floats(r->a, m * n);
 		r->program = "pack_b";
 		r->params[0] = (struct twir_data){w, k * n};
@@ -189,7 +192,8 @@ static void matmul_packed(void **state UNUSED)
 		for (int64_t p = 0; p < padded / 32; p++) /* panels of 32 columns, row by row */
 			for (int64_t l = 0; l < k; l++)
 				for (int64_t j = 0; j < 32; j++)
-					assert_true(b[(p * k + l) * 32 + j] == (32 * p + j < n ? w[l * n + 32 * p + j] : 0));
+					assert_true(b[(p * k + l) * 32 + j] ==
+						    (32 * p + j < n ? w[l * n + 32 * p + j] : 0));
 		r->program = "matmul";
 		r->params[0] = (struct twir_data){x, m * k};
 		r->params[2] = (struct twir_data){y, m * n};
@@ -274,12 +278,14 @@ static void missing_barriers_are_races(void **state UNUSED)
 	for (int nth = 0; nth < 2; nth++) {
 		struct tw_arena *a = arena_new();
 		float *x, *w, *y;
-		struct run *r = simt(without_barrier(a, read_text(a, "test/ir/matmul_simt.tw"), nth), 20, 20, 24, &x, &w, &y);
-		must_fail(r, "read before it was written"); /* the first thread to run comes upon what others have yet to write */
+		struct run *r =
+			simt(without_barrier(a, read_text(a, "test/ir/matmul_simt.tw"), nth), 20, 20, 24, &x, &w, &y);
+		must_fail(
+			r,
+			"read before it was written"); /* the first thread to run comes upon what others have yet to write */
 		arena_free(a);
 	}
 }
-
 
 /* Single nodes: a program that stores one expression over these inputs. */
 static const float X[] = {0.0f, -0.0f, 1.5f, -2.5f, INFINITY, -INFINITY, NAN, 3e38f};
@@ -297,9 +303,11 @@ static const uint16_t G[] = {0x3f80, 0xff80, 0x7fc0, 0x4049};
 static void one_node(const char *type, const char *expr, void *out)
 {
 	struct tw_arena *a = arena_new();
-	struct run *r = load(arena_printf(a, "program p(%s, out O: %s[1]) launch core(1) { O[0] = %s; }", INPUTS, type, expr));
+	struct run *r =
+		load(arena_printf(a, "program p(%s, out O: %s[1]) launch core(1) { O[0] = %s; }", INPUTS, type, expr));
 	const void *const data[] = {X, D, B, U, I, L, V, H, G};
-	const int64_t n[] = {TW_COUNT(X), TW_COUNT(D), TW_COUNT(B), TW_COUNT(U), TW_COUNT(I), TW_COUNT(L), TW_COUNT(V), TW_COUNT(H), TW_COUNT(G)};
+	const int64_t n[] = {TW_COUNT(X), TW_COUNT(D), TW_COUNT(B), TW_COUNT(U), TW_COUNT(I),
+			     TW_COUNT(L), TW_COUNT(V), TW_COUNT(H), TW_COUNT(G)};
 	struct twir_data params[10];
 	for (int k = 0; k < TW_COUNT(data); k++)
 		params[k] = (struct twir_data){(void *)(uintptr_t)data[k], n[k]};
@@ -315,25 +323,76 @@ static void nodes_f32(void **state UNUSED)
 		const char *expr;
 		float want;
 	} cases[] = {
-		{"X[2] + X[3]", -1.0f}, {"X[2] - X[3]", 4.0f}, {"X[2] * X[3]", -3.75f}, {"X[3] / X[2]", -2.5f / 1.5f}, {"X[2] / X[0]", INFINITY},
-		{"X[0] / X[0]", NAN}, {"X[4] - X[4]", NAN}, {"X[7] * X[2]", INFINITY}, {"-X[0]", -0.0f}, {"abs(X[1])", 0.0f}, {"X[1] + X[1]", -0.0f},
-		{"sqrt(X[2] + 2.5)", 2.0f}, {"sqrt(X[3])", NAN}, {"sqrt(X[1])", -0.0f},
-		{"floor(X[3])", -3.0f}, {"ceil(X[3])", -2.0f}, {"round(X[3])", -2.0f}, {"round(X[2])", 2.0f}, {"round(-X[3])", 2.0f}, {"trunc(X[3])", -2.0f},
-		{"round(X[2] - 1.0)", 0.0f}, {"ceil(X[2] - 2.0)", -0.0f},
-		{"min(X[2], X[3])", -2.5f}, {"max(X[2], X[3])", 1.5f}, {"min(X[6], X[2])", NAN}, {"min(X[2], X[6])", NAN}, {"max(X[6], X[2])", NAN},
-		{"max(X[2], X[6])", NAN}, {"min(X[0], X[1])", -0.0f}, {"minnum(X[6], X[2])", 1.5f}, {"minnum(X[2], X[6])", NAN},
-		{"maxnum(X[6], X[2])", 1.5f}, {"maxnum(X[2], X[6])", NAN}, {"maxnum(X[4], X[2])", INFINITY},
-		{"fma(X[7], X[2], X[5])", -INFINITY}, {"fma(X[7], 2.0, -X[7])", 3e38f}, {"X[7] * 2.0 + -X[7]", INFINITY},
+		{"X[2] + X[3]", -1.0f},
+		{"X[2] - X[3]", 4.0f},
+		{"X[2] * X[3]", -3.75f},
+		{"X[3] / X[2]", -2.5f / 1.5f},
+		{"X[2] / X[0]", INFINITY},
+		{"X[0] / X[0]", NAN},
+		{"X[4] - X[4]", NAN},
+		{"X[7] * X[2]", INFINITY},
+		{"-X[0]", -0.0f},
+		{"abs(X[1])", 0.0f},
+		{"X[1] + X[1]", -0.0f},
+		{"sqrt(X[2] + 2.5)", 2.0f},
+		{"sqrt(X[3])", NAN},
+		{"sqrt(X[1])", -0.0f},
+		{"floor(X[3])", -3.0f},
+		{"ceil(X[3])", -2.0f},
+		{"round(X[3])", -2.0f},
+		{"round(X[2])", 2.0f},
+		{"round(-X[3])", 2.0f},
+		{"trunc(X[3])", -2.0f},
+		{"round(X[2] - 1.0)", 0.0f},
+		{"ceil(X[2] - 2.0)", -0.0f},
+		{"min(X[2], X[3])", -2.5f},
+		{"max(X[2], X[3])", 1.5f},
+		{"min(X[6], X[2])", NAN},
+		{"min(X[2], X[6])", NAN},
+		{"max(X[6], X[2])", NAN},
+		{"max(X[2], X[6])", NAN},
+		{"min(X[0], X[1])", -0.0f},
+		{"minnum(X[6], X[2])", 1.5f},
+		{"minnum(X[2], X[6])", NAN},
+		{"maxnum(X[6], X[2])", 1.5f},
+		{"maxnum(X[2], X[6])", NAN},
+		{"maxnum(X[4], X[2])", INFINITY},
+		{"fma(X[7], X[2], X[5])", -INFINITY},
+		{"fma(X[7], 2.0, -X[7])", 3e38f},
+		{"X[7] * 2.0 + -X[7]", INFINITY},
 		{"fma(16777217.0, 1.0, X[2])", 16777218.0f},
-		{"X[0] == X[1] ? 1.0 : 2.0", 1.0f}, {"X[6] == X[6] ? 1.0 : 2.0", 2.0f}, {"X[6] != X[6] ? 1.0 : 2.0", 1.0f}, {"X[6] < X[2] ? 1.0 : 2.0", 2.0f},
-		{"X[2] <= X[2] ? 1.0 : 2.0", 1.0f}, {"not (X[6] < X[2]) ? 1.0 : 2.0", 1.0f}, {"select(X[2] < X[4], X[2], X[3])", 1.5f},
+		{"X[0] == X[1] ? 1.0 : 2.0", 1.0f},
+		{"X[6] == X[6] ? 1.0 : 2.0", 2.0f},
+		{"X[6] != X[6] ? 1.0 : 2.0", 1.0f},
+		{"X[6] < X[2] ? 1.0 : 2.0", 2.0f},
+		{"X[2] <= X[2] ? 1.0 : 2.0", 1.0f},
+		{"not (X[6] < X[2]) ? 1.0 : 2.0", 1.0f},
+		{"select(X[2] < X[4], X[2], X[3])", 1.5f},
 		{"L[3] < 0 ? X[100] : X[2]", 1.5f}, /* the side that is not chosen is not loaded */
-		{"f32(I[0])", -2147483648.0f}, {"f32(I[1])", 2147483648.0f}, {"f32(V[0])", 18446744073709551616.0f}, {"f32(L[7])", 9007199254740992.0f},
-		{"f32(B[0])", -128.0f}, {"f32(U[0])", 255.0f}, {"f32(D[6])", INFINITY}, {"f32(D[7])", 1.0f}, {"f32(D[7] + 0x1p-50f64)", 0x1.000002p0f}, {"f32(X[6] < X[2])", 0.0f},
-		{"f32(H[0])", 1.0f}, {"f32(H[1])", -INFINITY}, {"f32(H[2])", NAN}, {"f32(H[3])", 0x1p-24f}, {"f32(G[0])", 1.0f}, {"f32(G[3])", 3.140625f},
-		{"bitcast_f32(1069547520i32)", 1.5f}, {"reduce(add, splat(X[2], 8))", 12.0f}, {"extract(splat(X[3], 4), 2)", -2.5f},
-		{"reduce(add, X[0 +: 4])", -1.0f}, {"reduce(maxnum, X[2 +: 2])", 1.5f}, {"reduce(add, f32(iota_i32(8)))", 28.0f},
-		{"reduce(add, gather(X, iota_i32(2) * 1i32 + 2i32))", -1.0f}, {"reduce(add, X[6 +: 4 where iota_i32(4) < 0i32 else 2.0])", 8.0f},
+		{"f32(I[0])", -2147483648.0f},
+		{"f32(I[1])", 2147483648.0f},
+		{"f32(V[0])", 18446744073709551616.0f},
+		{"f32(L[7])", 9007199254740992.0f},
+		{"f32(B[0])", -128.0f},
+		{"f32(U[0])", 255.0f},
+		{"f32(D[6])", INFINITY},
+		{"f32(D[7])", 1.0f},
+		{"f32(D[7] + 0x1p-50f64)", 0x1.000002p0f},
+		{"f32(X[6] < X[2])", 0.0f},
+		{"f32(H[0])", 1.0f},
+		{"f32(H[1])", -INFINITY},
+		{"f32(H[2])", NAN},
+		{"f32(H[3])", 0x1p-24f},
+		{"f32(G[0])", 1.0f},
+		{"f32(G[3])", 3.140625f},
+		{"bitcast_f32(1069547520i32)", 1.5f},
+		{"reduce(add, splat(X[2], 8))", 12.0f},
+		{"extract(splat(X[3], 4), 2)", -2.5f},
+		{"reduce(add, X[0 +: 4])", -1.0f},
+		{"reduce(maxnum, X[2 +: 2])", 1.5f},
+		{"reduce(add, f32(iota_i32(8)))", 28.0f},
+		{"reduce(add, gather(X, iota_i32(2) * 1i32 + 2i32))", -1.0f},
+		{"reduce(add, X[6 +: 4 where iota_i32(4) < 0i32 else 2.0])", 8.0f},
 		{"reduce(add, gather(X, iota_i32(4) * 100i32 where iota_i32(4) < 0i32 else 0.25))", 1.0f},
 		{"reduce(add, select(iota_i32(4) < 2i32, X[2 +: 4], splat(1.0, 4)))", 1.0f},
 	};
@@ -353,9 +412,21 @@ static void nodes_f64(void **state UNUSED)
 		const char *expr;
 		double want;
 	} cases[] = {
-		{"D[2] * D[3]", -3.75}, {"D[6] * D[6]", INFINITY}, {"D[0] + D[1]", 0.0}, {"-D[0]", -0.0}, {"max(D[5], D[2])", NAN}, {"round(D[3])", -2.0},
-		{"fma(D[7], D[7], -1.0f64)", 0x1.0000008p-23}, {"f64(X[7])", (double)3e38f}, {"f64(L[7])", 9007199254740992.0}, {"f64(V[0])", 18446744073709551616.0},
-		{"abs(D[3])", 2.5}, {"sqrt(2.0f64)", 0x1.6a09e667f3bcdp+0}, {"f64(H[3])", 0x1p-24}, {"D[3] / D[2]", -2.5 / 1.5}, {"bitcast_f64(4609434218613702656i64)", 1.5},
+		{"D[2] * D[3]", -3.75},
+		{"D[6] * D[6]", INFINITY},
+		{"D[0] + D[1]", 0.0},
+		{"-D[0]", -0.0},
+		{"max(D[5], D[2])", NAN},
+		{"round(D[3])", -2.0},
+		{"fma(D[7], D[7], -1.0f64)", 0x1.0000008p-23},
+		{"f64(X[7])", (double)3e38f},
+		{"f64(L[7])", 9007199254740992.0},
+		{"f64(V[0])", 18446744073709551616.0},
+		{"abs(D[3])", 2.5},
+		{"sqrt(2.0f64)", 0x1.6a09e667f3bcdp+0},
+		{"f64(H[3])", 0x1p-24},
+		{"D[3] / D[2]", -2.5 / 1.5},
+		{"bitcast_f64(4609434218613702656i64)", 1.5},
 	};
 	for (int k = 0; k < TW_COUNT(cases); k++) {
 		double got = -77;
@@ -373,29 +444,99 @@ static void nodes_int(void **state UNUSED)
 		const char *type, *expr;
 		int64_t want;
 	} cases[] = {
-		{"i32", "I[1] + 1i32", INT32_MIN}, {"i32", "I[0] - 1i32", INT32_MAX}, {"i32", "I[1] * I[1]", 1}, {"i32", "-I[0]", INT32_MIN}, {"i32", "abs(I[0])", INT32_MIN},
-		{"i32", "I[0] / I[2]", INT32_MIN}, {"i32", "I[0] % I[2]", 0}, {"i32", "I[3] / I[6]", 0}, {"i32", "I[3] % I[6]", 0},
-		{"i32", "I[4] / I[5]", -3}, {"i32", "I[4] % I[5]", -1}, {"i32", "I[3] / -I[5]", -3}, {"i32", "I[3] % -I[5]", 1},
-		{"i32", "ceil_div(I[4], I[5])", -3}, {"i32", "ceil_div(I[3], I[5])", 4}, {"i32", "round_up(I[3], I[5])", 8}, {"i32", "round_up(I[3], I[6])", 0},
-		{"i32", "I[3] << 33i32", 14}, {"i32", "I[4] >> 1i32", -4}, {"i32", "I[4] >> 32i32", -7}, {"i32", "I[3] and I[5]", 2}, {"i32", "I[3] or 8i32", 15},
-		{"i32", "I[3] xor I[5]", 5}, {"i32", "not I[3]", -8}, {"i32", "min(I[0], I[1])", INT32_MIN}, {"i32", "max(I[0], I[1])", INT32_MAX},
-		{"i64", "L[1] + 1", INT64_MIN}, {"i64", "L[0] / L[2]", INT64_MIN}, {"i64", "L[4] / L[5]", -3}, {"i64", "L[4] % L[5]", -1}, {"i64", "abs(L[0])", INT64_MIN},
-		{"index", "index(L[4]) / index(L[5])", -4}, {"index", "index(L[4]) % index(L[5])", 1}, {"index", "index(L[3]) / -index(L[5])", -4},
-		{"index", "index(L[3]) % -index(L[5])", -1}, {"index", "index(L[3]) / index(L[6])", 0}, {"index", "index(L[3]) % index(L[6])", 0},
-		{"index", "index(L[0]) / index(L[2])", INT64_MIN}, {"index", "ceil_div(index(L[4]), 2)", -3}, {"index", "ceil_div(index(L[3]), -index(L[5]))", -3},
+		{"i32", "I[1] + 1i32", INT32_MIN},
+		{"i32", "I[0] - 1i32", INT32_MAX},
+		{"i32", "I[1] * I[1]", 1},
+		{"i32", "-I[0]", INT32_MIN},
+		{"i32", "abs(I[0])", INT32_MIN},
+		{"i32", "I[0] / I[2]", INT32_MIN},
+		{"i32", "I[0] % I[2]", 0},
+		{"i32", "I[3] / I[6]", 0},
+		{"i32", "I[3] % I[6]", 0},
+		{"i32", "I[4] / I[5]", -3},
+		{"i32", "I[4] % I[5]", -1},
+		{"i32", "I[3] / -I[5]", -3},
+		{"i32", "I[3] % -I[5]", 1},
+		{"i32", "ceil_div(I[4], I[5])", -3},
+		{"i32", "ceil_div(I[3], I[5])", 4},
+		{"i32", "round_up(I[3], I[5])", 8},
+		{"i32", "round_up(I[3], I[6])", 0},
+		{"i32", "I[3] << 33i32", 14},
+		{"i32", "I[4] >> 1i32", -4},
+		{"i32", "I[4] >> 32i32", -7},
+		{"i32", "I[3] and I[5]", 2},
+		{"i32", "I[3] or 8i32", 15},
+		{"i32", "I[3] xor I[5]", 5},
+		{"i32", "not I[3]", -8},
+		{"i32", "min(I[0], I[1])", INT32_MIN},
+		{"i32", "max(I[0], I[1])", INT32_MAX},
+		{"i64", "L[1] + 1", INT64_MIN},
+		{"i64", "L[0] / L[2]", INT64_MIN},
+		{"i64", "L[4] / L[5]", -3},
+		{"i64", "L[4] % L[5]", -1},
+		{"i64", "abs(L[0])", INT64_MIN},
+		{"index", "index(L[4]) / index(L[5])", -4},
+		{"index", "index(L[4]) % index(L[5])", 1},
+		{"index", "index(L[3]) / -index(L[5])", -4},
+		{"index", "index(L[3]) % -index(L[5])", -1},
+		{"index", "index(L[3]) / index(L[6])", 0},
+		{"index", "index(L[3]) % index(L[6])", 0},
+		{"index", "index(L[0]) / index(L[2])", INT64_MIN},
+		{"index", "ceil_div(index(L[4]), 2)", -3},
+		{"index", "ceil_div(index(L[3]), -index(L[5]))", -3},
 		{"index", "round_up(index(L[3]), 4)", 8},
-		{"i8", "B[0] - 1i8", 127}, {"i8", "B[1] + 1i8", -128}, {"i8", "B[0] * B[2]", -128}, {"i8", "B[3] << 9i8", 10}, {"i8", "not B[3]", -6},
-		{"u8", "U[0] + 1u8", 0}, {"u8", "U[1] - 1u8", 255}, {"u8", "U[3] / 3u8", 66}, {"u8", "U[0] >> 1u8", 127}, {"u8", "not U[1]", 255}, {"u8", "-U[2]", 255},
-		{"u64", "V[0] / V[3]", 1844674407370955161}, {"u64", "V[0] % V[3]", 5}, {"u64", "V[0] >> 63u64", 1}, {"u64", "max(V[0], V[3])", -1},
-		{"i64", "V[0] < V[3] ? 1 : 2", 2}, {"i64", "L[2] < L[3] ? 1 : 2", 1}, {"i64", "U[0] < U[3] ? 1 : 2", 2}, {"i64", "B[0] <= B[2] ? 1 : 2", 1},
-		{"i32", "i32(X[4])", INT32_MAX}, {"i32", "i32(X[5])", INT32_MIN}, {"i32", "i32(X[6])", 0}, {"i32", "i32(X[3])", -2}, {"i64", "i64(X[7])", INT64_MAX},
-		{"i8", "i8(X[2] * 100.0)", 127}, {"u8", "u8(X[3])", 0}, {"u8", "u8(X[2] * 200.0)", 255}, {"u64", "u64(X[4])", -1}, {"u64", "u64(X[3])", 0},
-		{"u32", "u32(X[7])", 0xffffffff}, {"i8", "i8(I[1])", -1}, {"u8", "u8(I[2])", 255}, {"i64", "i64(U[0])", 255}, {"i64", "i64(B[0])", -128},
-		{"i1", "i1(X[2])", 1}, {"i1", "i1(X[1])", 0}, {"i1", "i1(X[6])", 1}, {"i1", "i1(I[3])", 1}, {"i1", "i1(U[1])", 0}, {"i1", "X[2] < X[4] xor X[4] < X[2]", 1},
-		{"i1", "X[2] < X[4] and X[4] < X[2]", 0}, {"i1", "X[2] < X[4] or X[4] < X[2]", 1}, {"i32", "bitcast_i32(X[1])", INT32_MIN},
-		{"u16", "bitcast_u16(f16(X[2]))", 0x3e00}, {"u16", "bitcast_u16(f16(X[7]))", 0x7c00}, {"u16", "bitcast_u16(bf16(X[3]))", 0xc020},
-		{"u16", "bitcast_u16(bf16(1.00390625))", 0x3f80}, {"u16", "bitcast_u16(bf16(D[7] + 0x1p-8f64))", 0x3f81}, {"u16", "bitcast_u16(f16(L[1]))", 0x7c00},
-		{"i32", "reduce(or, I[3 +: 4])", -1}, {"i32", "reduce(min, I[0 +: 4])", INT32_MIN}, {"i32", "reduce(mul, iota_i32(4) + 1i32)", 24},
+		{"i8", "B[0] - 1i8", 127},
+		{"i8", "B[1] + 1i8", -128},
+		{"i8", "B[0] * B[2]", -128},
+		{"i8", "B[3] << 9i8", 10},
+		{"i8", "not B[3]", -6},
+		{"u8", "U[0] + 1u8", 0},
+		{"u8", "U[1] - 1u8", 255},
+		{"u8", "U[3] / 3u8", 66},
+		{"u8", "U[0] >> 1u8", 127},
+		{"u8", "not U[1]", 255},
+		{"u8", "-U[2]", 255},
+		{"u64", "V[0] / V[3]", 1844674407370955161},
+		{"u64", "V[0] % V[3]", 5},
+		{"u64", "V[0] >> 63u64", 1},
+		{"u64", "max(V[0], V[3])", -1},
+		{"i64", "V[0] < V[3] ? 1 : 2", 2},
+		{"i64", "L[2] < L[3] ? 1 : 2", 1},
+		{"i64", "U[0] < U[3] ? 1 : 2", 2},
+		{"i64", "B[0] <= B[2] ? 1 : 2", 1},
+		{"i32", "i32(X[4])", INT32_MAX},
+		{"i32", "i32(X[5])", INT32_MIN},
+		{"i32", "i32(X[6])", 0},
+		{"i32", "i32(X[3])", -2},
+		{"i64", "i64(X[7])", INT64_MAX},
+		{"i8", "i8(X[2] * 100.0)", 127},
+		{"u8", "u8(X[3])", 0},
+		{"u8", "u8(X[2] * 200.0)", 255},
+		{"u64", "u64(X[4])", -1},
+		{"u64", "u64(X[3])", 0},
+		{"u32", "u32(X[7])", 0xffffffff},
+		{"i8", "i8(I[1])", -1},
+		{"u8", "u8(I[2])", 255},
+		{"i64", "i64(U[0])", 255},
+		{"i64", "i64(B[0])", -128},
+		{"i1", "i1(X[2])", 1},
+		{"i1", "i1(X[1])", 0},
+		{"i1", "i1(X[6])", 1},
+		{"i1", "i1(I[3])", 1},
+		{"i1", "i1(U[1])", 0},
+		{"i1", "X[2] < X[4] xor X[4] < X[2]", 1},
+		{"i1", "X[2] < X[4] and X[4] < X[2]", 0},
+		{"i1", "X[2] < X[4] or X[4] < X[2]", 1},
+		{"i32", "bitcast_i32(X[1])", INT32_MIN},
+		{"u16", "bitcast_u16(f16(X[2]))", 0x3e00},
+		{"u16", "bitcast_u16(f16(X[7]))", 0x7c00},
+		{"u16", "bitcast_u16(bf16(X[3]))", 0xc020},
+		{"u16", "bitcast_u16(bf16(1.00390625))", 0x3f80},
+		{"u16", "bitcast_u16(bf16(D[7] + 0x1p-8f64))", 0x3f81},
+		{"u16", "bitcast_u16(f16(L[1]))", 0x7c00},
+		{"i32", "reduce(or, I[3 +: 4])", -1},
+		{"i32", "reduce(min, I[0 +: 4])", INT32_MIN},
+		{"i32", "reduce(mul, iota_i32(4) + 1i32)", 24},
 		{"i32", "reduce(add, i32(iota_i32(8) < 3i32))", 3},
 	};
 	for (int k = 0; k < TW_COUNT(cases); k++) {
@@ -405,7 +546,8 @@ static void nodes_int(void **state UNUSED)
 		one_node(t, cases[k].expr, &got);
 		memcpy(&want, &cases[k].want, (size_t)bytes);
 		if (got != want) {
-			print_error("%s(%s) = %lld instead of %lld\n", t, cases[k].expr, (long long)got, (long long)want);
+			print_error("%s(%s) = %lld instead of %lld\n", t, cases[k].expr, (long long)got,
+				    (long long)want);
 			fail();
 		}
 	}
@@ -428,35 +570,45 @@ static void fault(const char *text, const char *part)
 static void faults(void **state UNUSED)
 {
 	fault(CPU "for (i) in spatial(2) * spatial(16) on (core, lane) { B[i] = A[i]; } }",
-		"program p: line 1: B[i] = A[i]: in A[i]: A[20]: out of bounds");
+	      "program p: line 1: B[i] = A[i]: in A[i]: A[20]: out of bounds");
 	fault(CPU "for i in repeat(N) { B[i - 1] = 1.0; } }", "B[i - 1] = 1.0: B[-1]: out of bounds");
 	fault(CPU "B[0] = 1.0; B[0] = 2.0; }", "B[0]: stored a second time");
 	fault(CPU "B[0] = 1.0; }", "B[0]: stored a second time"); /* by two core items */
 	fault(CPU "shared s: f32[4]; s[1] = 1.0; B[core] = s[0]; }", "s[0]: read before it was written");
-	fault(CPU "for k in repeat(2) { register s: f32[1]; if k == 0 { s[0] = 1.0; } B[2 * core + k] = s[0]; } }", "s[0]: read before it was written");
-	fault(CPU "register r: f32[16] mirrors spatial(16); for (l) in spatial(16) on lane { r[(l + 1) % 16] = 1.0; } }",
-		"r[1]: the register element belongs to another worker");
-	fault(CPU "register r: f32[16] mirrors spatial(16); r[0] = 1.0; }", "r[0]: a mirrored register is touched outside of its workers");
-	fault(CPU "shared s: f32[1]; for (l) in spatial(16) on lane { s[0] = 1.0; } }", "s[0]: race: written by two workers");
-	fault(CPU "shared s: f32[16]; for (l) in spatial(16) on lane { s[l] = 1.0; if l > 0 { B[16 * core + l] = s[l - 1]; } } }",
-		"s[0]: race: written by another worker");
-	fault(CPU "shared s: f32[16]; for (l) in spatial(16) on lane { s[l] = 1.0; } for (l) in spatial(16) on lane { B[l] = s[(l + 1) % 16]; s[l] = 2.0; } }",
-		"race: read by another worker");
-	fault(CPU "for (i) in spatial(17) on lane { B[i] = 1.0; } }", "the mapping has 17 workers, but only 16 are launched");
+	fault(CPU "for k in repeat(2) { register s: f32[1]; if k == 0 { s[0] = 1.0; } B[2 * core + k] = s[0]; } }",
+	      "s[0]: read before it was written");
+	fault(CPU
+	      "register r: f32[16] mirrors spatial(16); for (l) in spatial(16) on lane { r[(l + 1) % 16] = 1.0; } }",
+	      "r[1]: the register element belongs to another worker");
+	fault(CPU "register r: f32[16] mirrors spatial(16); r[0] = 1.0; }",
+	      "r[0]: a mirrored register is touched outside of its workers");
+	fault(CPU "shared s: f32[1]; for (l) in spatial(16) on lane { s[0] = 1.0; } }",
+	      "s[0]: race: written by two workers");
+	fault(CPU "shared s: f32[16]; for (l) in spatial(16) on lane { s[l] = 1.0; if l > 0 { B[16 * core + l] = s[l - "
+		  "1]; } } }",
+	      "s[0]: race: written by another worker");
+	fault(CPU "shared s: f32[16]; for (l) in spatial(16) on lane { s[l] = 1.0; } for (l) in spatial(16) on lane { "
+		  "B[l] = s[(l + 1) % 16]; s[l] = 2.0; } }",
+	      "race: read by another worker");
+	fault(CPU "for (i) in spatial(17) on lane { B[i] = 1.0; } }",
+	      "the mapping has 17 workers, but only 16 are launched");
 	fault(CPU "B[8 +: 16] = splat(1.0, 16); }", "B[20]: out of bounds");
 	fault(CPU "shared s: f32[2, 16] layout strides(1, 2); s[0, 0 +: 8] = splat(1.0, 8); }", "not consecutive");
 	fault(CPU "B[iota_i32(16) / 2i32] = splat(1.0, 16); }", "B[0]: stored a second time");
 	fault(CPU "B[core] = reduce(add, gather(A, iota_i32(16) * 2i32)); }", "A[20]: out of bounds");
-	fault(GPU "shared s: f32[64]; for (i) in spatial(64) on thread { s[i] = A[i % 20]; } barrier block; for (i) in spatial(64) on thread within (N) { B[i] = s[(i + 1) % 20]; s[i] = 1.0; } }",
-		"race: read by another worker");
-	fault(GPU "shared s: f32[64]; for (i) in spatial(64) on thread { s[i / 2] = 1.0; } }", "race: written by two workers");
+	fault(GPU "shared s: f32[64]; for (i) in spatial(64) on thread { s[i] = A[i % 20]; } barrier block; for (i) in "
+		  "spatial(64) on thread within (N) { B[i] = s[(i + 1) % 20]; s[i] = 1.0; } }",
+	      "race: read by another worker");
+	fault(GPU "shared s: f32[64]; for (i) in spatial(64) on thread { s[i / 2] = 1.0; } }",
+	      "race: written by two workers");
 	fault(GPU "if thread < 32 { barrier block; } }", "a barrier is not reached by all threads of block 0");
 	fault(GPU "register r: f32[64] mirrors spatial(64); for (i) in spatial(64) on thread { r[0] = 1.0; } }",
-		"r[0]: the register element belongs to another worker");
+	      "r[0]: the register element belongs to another worker");
 	fault("symbol N, K; program p(A: f32[N], out B: f32[K]) launch core(1) { B[0] = A[0]; }", "K has no value");
 	fault("symbol N; program p(A: f32[N * 1000], out B: f32[N]) launch core(1) { B[0] = A[0]; }",
-		"tensor A needs 20000 elements, the buffer has 4096");
-	fault("symbol N; program p(A: f32[N * 4611686018427387904], out B: f32[N]) launch core(1) { B[0] = A[0]; }", "does not fit 64 bits");
+	      "tensor A needs 20000 elements, the buffer has 4096");
+	fault("symbol N; program p(A: f32[N * 4611686018427387904], out B: f32[N]) launch core(1) { B[0] = A[0]; }",
+	      "does not fit 64 bits");
 	fault(CPU "shared s: f32[N * 1000000000]; s[0] = 1.0; }", "too many for a local tensor");
 }
 
@@ -537,12 +689,13 @@ static void do_define(void *arg)
 
 static void definitions(void **state UNUSED)
 {
-	struct run *r = load("symbol M, N, K; tensor X: f32[M, K]; tensor W: f32[K, N]; tensor I: i32[M];"
-			     "define Y: f32[M, N] = (i, j) => sum(k < K, X[i, k] * W[k, j]) + 1.0;"
-			     "define A: f32[M] = (i) => fold_max(k < K, X[i, k]) - sum(j < N, fold_min(k < K, W[k, j]));"
-			     "define Z: i32[] = () => sum(i < M, I[i]) * 2i32;"
-			     "define T: f32[K, M] layout row(1, M) * row(K, 1) = (k, i) => I[i] < 2i32 ? X[i, k] : 0.0;"
-			     "define E: f32[M] = (i) => exp(X[i, 0]) + sum(k < K, tanh(X[i, k]));");
+	struct run *r =
+		load("symbol M, N, K; tensor X: f32[M, K]; tensor W: f32[K, N]; tensor I: i32[M];"
+		     "define Y: f32[M, N] = (i, j) => sum(k < K, X[i, k] * W[k, j]) + 1.0;"
+		     "define A: f32[M] = (i) => fold_max(k < K, X[i, k]) - sum(j < N, fold_min(k < K, W[k, j]));"
+		     "define Z: i32[] = () => sum(i < M, I[i]) * 2i32;"
+		     "define T: f32[K, M] layout row(1, M) * row(K, 1) = (k, i) => I[i] < 2i32 ? X[i, k] : 0.0;"
+		     "define E: f32[M] = (i) => exp(X[i, 0]) + sum(k < K, tanh(X[i, k]));");
 	enum { m = 5, n = 3, k = 4 };
 	float *x = floats(r->a, m * k), *w = floats(r->a, k * n), y[m * n], want[m * n], a[m], t[k * m];
 	int32_t in[m] = {1, 2, 3, -4, 0}, z = 0;
@@ -629,7 +782,8 @@ static void sizes(void **state UNUSED)
 	assert_false(tw_try(&e, do_size, &j));
 	assert_int_equal(e.code, TW_ERR_INPUT);
 	assert_non_null(strstr(e.text, "does not fit 64 bits"));
-	j.e = twir_cond(m, twir_lt(m, n, twir_index(m, 4)), twir_roundup(m, n, twir_index(m, 32)), big); /* the other side is not looked at */
+	j.e = twir_cond(m, twir_lt(m, n, twir_index(m, 4)), twir_roundup(m, n, twir_index(m, 32)),
+			big); /* the other side is not looked at */
 	assert_true(tw_try(&e, do_size, &j));
 	assert_int_equal(j.value, 32);
 	j.e = twir_var(m, twir_symbol(m, "K"));

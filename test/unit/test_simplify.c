@@ -171,8 +171,9 @@ static const struct twir_expr *make_cond(struct maker *k, int depth)
 static const struct twir_expr *make_index(struct maker *k, int depth)
 {
 	static const int64_t consts[] = {0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 32, 48, 96, -1, -2, -8};
-	static const enum twir_kind ops[] = {TWIR_Add, TWIR_Add, TWIR_Add, TWIR_Sub, TWIR_Sub, TWIR_Mul, TWIR_Mul, TWIR_Mul, TWIR_Div, TWIR_Div,
-		TWIR_Div, TWIR_Mod, TWIR_Mod, TWIR_Mod, TWIR_Min, TWIR_Max, TWIR_Ceildiv, TWIR_Roundup};
+	static const enum twir_kind ops[] = {TWIR_Add, TWIR_Add, TWIR_Add, TWIR_Sub, TWIR_Sub,	   TWIR_Mul,
+					     TWIR_Mul, TWIR_Mul, TWIR_Div, TWIR_Div, TWIR_Div,	   TWIR_Mod,
+					     TWIR_Mod, TWIR_Mod, TWIR_Min, TWIR_Max, TWIR_Ceildiv, TWIR_Roundup};
 	if (depth <= 0 || next_random() % 8 == 0) {
 		if (next_random() % 2)
 			return twir_index(k->m, consts[next_random() % (uint64_t)TW_COUNT(consts)]);
@@ -182,7 +183,8 @@ static const struct twir_expr *make_index(struct maker *k, int depth)
 	if (pick == 0)
 		return twir_unary(k->m, next_random() % 2 ? TWIR_Neg : TWIR_Abs, make_index(k, depth - 1));
 	if (pick <= 2) {
-		const struct twir_expr *c = make_cond(k, depth - 1), *a = make_index(k, depth - 1), *b = make_index(k, depth - 1);
+		const struct twir_expr *c = make_cond(k, depth - 1), *a = make_index(k, depth - 1),
+				       *b = make_index(k, depth - 1);
 		return pick == 1 ? twir_cond(k->m, c, a, b) : twir_select(k->m, c, a, b);
 	}
 	const enum twir_kind op = ops[next_random() % (uint64_t)TW_COUNT(ops)];
@@ -231,8 +233,8 @@ static void random_case(struct tw_arena *a, struct maker *k, bool guarded)
 	const struct twir_expr *again = twir_simplify(&f, s);
 	const struct twir_range range = twir_range_of(&f, s);
 	if (again != s) {
-		print_error("not idempotent under %s\n%s\n%s\n%s\n", twir_print_expr(a, guard), twir_print_expr(a, e), twir_print_expr(a, s),
-			twir_print_expr(a, again));
+		print_error("not idempotent under %s\n%s\n%s\n%s\n", twir_print_expr(a, guard), twir_print_expr(a, e),
+			    twir_print_expr(a, s), twir_print_expr(a, again));
 		fail();
 	}
 	for (int round = 0; round < 24; round++) {
@@ -246,11 +248,13 @@ static void random_case(struct tw_arena *a, struct maker *k, bool guarded)
 		const bool inside = got >= range.lo && got <= range.hi && got % range.multiple == 0;
 		if (got == want && inside)
 			continue;
-		print_error("%lld became %lld (range %lld .. %lld by %lld) at", (long long)want, (long long)got, (long long)range.lo,
-			(long long)range.hi, (long long)range.multiple);
+		print_error("%lld became %lld (range %lld .. %lld by %lld) at", (long long)want, (long long)got,
+			    (long long)range.lo, (long long)range.hi, (long long)range.multiple);
 		for (int i = 0; i < NVARS; i++)
-			print_error(" %s = %lld in %lld .. %lld", k->v.var[i]->name, (long long)k->v.at[i], (long long)b.lo[i], (long long)b.hi[i]);
-		print_error("\nunder %s\n%s\n%s\n", twir_print_expr(a, guard), twir_print_expr(a, e), twir_print_expr(a, s));
+			print_error(" %s = %lld in %lld .. %lld", k->v.var[i]->name, (long long)k->v.at[i],
+				    (long long)b.lo[i], (long long)b.hi[i]);
+		print_error("\nunder %s\n%s\n%s\n", twir_print_expr(a, guard), twir_print_expr(a, e),
+			    twir_print_expr(a, s));
 		fail();
 	}
 	twir_facts_forget(&f, mark);
@@ -281,7 +285,6 @@ static void values_stay_under_guards(void **state UNUSED)
 	seed = 362436069u;
 	random_cases(50000, true);
 }
-
 
 /* A program of a text, simplified. */
 struct job {
@@ -330,7 +333,10 @@ static void check_rules(const char *launch, const struct rule *rules, int n, con
 		struct tw_arena *a = arena_new();
 		struct tw_buf b;
 		buf_init(&b, a);
-		buf_printf(&b, "symbol M, N, K, P in 1..1000, Q multiple 32;\nprogram p(A: f32[4096], I: i32[64], out O: %s[1]) launch %s {\n", type, launch);
+		buf_printf(&b,
+			   "symbol M, N, K, P in 1..1000, Q multiple 32;\nprogram p(A: f32[4096], I: i32[64], out O: "
+			   "%s[1]) launch %s {\n",
+			   type, launch);
 		buf_printf(&b, "%s O[0] = %s;", rules[k].around, rules[k].before);
 		for (const char *c = rules[k].around; *c; c++)
 			if (*c == '{')
@@ -463,7 +469,8 @@ static void rules_of_conditions(void **state UNUSED)
 
 static void facts_of_the_launch(void **state UNUSED)
 {
-	check_rules("core(ceil_div(M, 96) * ceil_div(N, 256)), lane(16)", launch_rules, TW_COUNT(launch_rules), "index");
+	check_rules("core(ceil_div(M, 96) * ceil_div(N, 256)), lane(16)", launch_rules, TW_COUNT(launch_rules),
+		    "index");
 }
 
 static void floats_stay_exact(void **state UNUSED)
@@ -486,7 +493,8 @@ static void floats_stay_exact(void **state UNUSED)
 
 static void check_body(const char *before, const char *after)
 {
-	static const char head[] = "symbol N;\n\nprogram p(A: f32[N], out B: f32[N])\n  launch core(ceil_div(N, 16)), lane(16)\n{\n";
+	static const char head[] =
+		"symbol N;\n\nprogram p(A: f32[N], out B: f32[N])\n  launch core(ceil_div(N, 16)), lane(16)\n{\n";
 	struct tw_arena *a = arena_new();
 	struct job j = simplified(a, arena_printf(a, "%s%s}\n", head, before));
 	const char *got = twir_print_program(a, j.m, j.m->programs.at[0]);
@@ -497,20 +505,26 @@ static void check_body(const char *before, const char *after)
 static void statements(void **state UNUSED)
 {
 	/* the launch says that there is work: N is not 0 */
-	check_body("  let unused = A[0]; let n = N; let two = 2;\n for i in repeat(1) { for k in repeat(0) { B[k] = 0.0; }\n"
+	check_body("  let unused = A[0]; let n = N; let two = 2;\n for i in repeat(1) { for k in repeat(0) { B[k] = "
+		   "0.0; }\n"
 		   "  if i < n { B[i + two] = 1.0; } }",
-		"  B[2] = 1.0;\n");
+		   "  B[2] = 1.0;\n");
 	check_body("  if core * 16 < N { B[0] = A[0]; } else { B[1] = A[1]; }", "  B[0] = A[0];\n");
 	check_body("  if A[0] < 1.0 { } else { B[0] = 1.0; }", "  if not (A[0] < 1.0) {\n    B[0] = 1.0;\n  }\n");
 	check_body("  if core < 5 { let x = A[0]; } \n shared s: f32[16]; B[0] = 1.0;", "  B[0] = 1.0;\n");
 	check_body("  for (i, j) in repeat(1, 1) { B[i + j] = 1.0; }", "  B[0] = 1.0;\n");
-	check_body("  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) { if i < N { B[i] = A[min(i, N - 1)]; } }",
-		"  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) {\n    B[i] = A[i];\n  }\n");
+	check_body("  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) { if i < N { B[i] = "
+		   "A[min(i, N - 1)]; } }",
+		   "  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) {\n    B[i] = "
+		   "A[i];\n  }\n");
 	check_body("  for (i) in spatial(ceil_div(N, 16)) on core within (N) { B[i] = 1.0; }",
-		"  for (i) in spatial(ceil_div(N, 16)) on core {\n    B[i] = 1.0;\n  }\n");
-	check_body("  specialise core * 16 + 16 <= N { for k in repeat(min(16, N - 16 * core)) { B[16 * core + k] = 1.0; } }",
-		"  specialise core * 16 + 16 <= N {\n    for k in repeat(min(N - core * 16, 16)) {\n      B[core * 16 + k] = 1.0;\n    }\n  }\n");
-	check_body("  if core * 16 + 16 <= N { for k in repeat(min(16, N - 16 * core)) { B[16 * core + k] = 1.0; } }",
+		   "  for (i) in spatial(ceil_div(N, 16)) on core {\n    B[i] = 1.0;\n  }\n");
+	check_body("  specialise core * 16 + 16 <= N { for k in repeat(min(16, N - 16 * core)) { B[16 * core + k] = "
+		   "1.0; } }",
+		   "  specialise core * 16 + 16 <= N {\n    for k in repeat(min(N - core * 16, 16)) {\n      B[core * "
+		   "16 + k] = 1.0;\n    }\n  }\n");
+	check_body(
+		"  if core * 16 + 16 <= N { for k in repeat(min(16, N - 16 * core)) { B[16 * core + k] = 1.0; } }",
 		"  if core * 16 + 16 <= N {\n    for k in repeat(16) {\n      B[core * 16 + k] = 1.0;\n    }\n  }\n");
 }
 
@@ -525,7 +539,8 @@ static void linear(void **state UNUSED)
 	int64_t stride;
 	twir_facts_init(&f, m);
 	twir_facts_range(&f, v, 0, 15);
-	const struct twir_expr *e = twir_add(m, twir_mul(m, twir_add(m, x, y), n), twir_sub(m, twir_mul(m, x, twir_index(m, 3)), y));
+	const struct twir_expr *e =
+		twir_add(m, twir_mul(m, twir_add(m, x, y), n), twir_sub(m, twir_mul(m, x, twir_index(m, 3)), y));
 	assert_false(twir_linear_in(&f, e, v, &base, &stride)); /* the stride is N + 3 */
 	e = twir_sub(m, e, twir_mul(m, n, x));
 	assert_true(twir_linear_in(&f, e, v, &base, &stride));
