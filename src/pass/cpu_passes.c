@@ -1,17 +1,18 @@
 /* cpu_passes: the order of lowering for CPUs, and the driver. Input: a program as scheduled; output: the program the emitter takes. */
 #include "pass/pass_int.h"
 
+/* Simplifying a whole program costs more than any pass: it happens where later passes look at shapes of statements and guards. */
 const struct tw_pass tw_cpu_passes[] = {
-	{"inline_math", pass_inline_math, "nothing", "nothing; no calls afterwards"},
-	{"bound_within", pass_bound_within, "mappings", "nothing; no bounds afterwards"},
-	{"expand_mapping", pass_expand_mapping, "bound_within", "mappings, but for lane regions"},
-	{"specialise", pass_specialise, "expand_mapping", "nothing; no specialise afterwards"},
-	{"flatten_index", pass_flatten_index, "expand_mapping", "shapes and layouts"},
-	{"lower_lanes", pass_lower_lanes, "flatten_index", "lane regions, mirrors"},
-	{"unroll_registers", pass_unroll_registers, "lower_lanes", "nothing"},
-	{"hoist", pass_hoist, "unroll_registers", "nothing"},
-	{"share", pass_share, "nothing", "nothing; simplify would undo nothing of it"},
-	{NULL, NULL, NULL, NULL},
+	{"inline_math", pass_inline_math, "nothing", "nothing; no calls afterwards", false},
+	{"bound_within", pass_bound_within, "mappings", "nothing; no bounds afterwards", false},
+	{"expand_mapping", pass_expand_mapping, "bound_within", "mappings, but for lane regions", true},
+	{"specialise", pass_specialise, "expand_mapping", "nothing; no specialise afterwards", true},
+	{"flatten_index", pass_flatten_index, "expand_mapping", "shapes and layouts", false},
+	{"lower_lanes", pass_lower_lanes, "flatten_index", "lane regions, mirrors", false},
+	{"unroll_registers", pass_unroll_registers, "lower_lanes", "nothing", false},
+	{"hoist", pass_hoist, "unroll_registers", "nothing", false},
+	{"share", pass_share, "nothing", "nothing", false},
+	{NULL, NULL, NULL, NULL, false},
 };
 
 static void verify(struct twir_module *m, const struct twir_program *p)
@@ -38,7 +39,8 @@ void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_tar
 		after(arg, "input", p);
 	for (const struct tw_pass *s = tw_cpu_passes; s->name; s++) {
 		s->run(m, p, t);
-		pass_simplify(m, p, t);
+		if (s->simplify)
+			pass_simplify(m, p, t);
 		verify(m, p);
 		if (after)
 			after(arg, s->name, p);

@@ -87,41 +87,63 @@ static const struct twir_expr *by_args(struct hoist *h, const struct twir_expr *
 	return twir_with_args(h->m, e, arg);
 }
 
-/* Adds the terms of a sum to sums by depth; constants go to the last one: they are displacements. */
-static void terms(struct hoist *h, const struct twir_expr *e, bool negate, int depth, const struct twir_expr **sums)
+enum { MOST_TERMS = 64 };
+
+struct terms {
+	int n;
+	struct {
+		const struct twir_expr *e;
+		bool negate;
+		int home;
+	} at[MOST_TERMS];
+};
+
+/* The terms of a sum; constants belong to the last group: they are displacements. False: too many. */
+static bool terms(struct hoist *h, const struct twir_expr *e, bool negate, int depth, struct terms *t)
 {
-	if (e->kind == TWIR_Add || e->kind == TWIR_Sub) {
-		terms(h, e->arg[0], negate, depth, sums);
-		terms(h, e->arg[1], negate ^ (e->kind == TWIR_Sub), depth, sums);
-		return;
-	}
 	int64_t value;
+	if (e->kind == TWIR_Add || e->kind == TWIR_Sub)
+		return terms(h, e->arg[0], negate, depth, t) &&
+		       terms(h, e->arg[1], negate ^ (e->kind == TWIR_Sub), depth, t);
 	if (twir_const_int(e, &value) && value == 0)
-		return; /* of 0 - x */
-	const struct twir_expr **to = &sums[constant(e) ? depth : depth_of(h, e)];
-	if (negate)
-		*to = twir_sub(h->m, *to ? *to : twir_index(h->m, 0), e);
-	else
-		*to = *to ? twir_add(h->m, *to, e) : e;
+		return true; /* of 0 - x */
+	if (t->n == MOST_TERMS)
+		return false;
+	t->at[t->n].e = e;
+	t->at[t->n].negate = negate;
+	t->at[t->n++].home = constant(e) ? depth + 1 : depth_of(h, e);
+	return true;
 }
 
+/* ((what is fixed longest) + ..) + what changes here + constants */
 static const struct twir_expr *sum(struct hoist *h, const struct twir_expr *e, int depth)
 {
-	const struct twir_expr *sums[MOST_LOOPS + 1] = {NULL}, *all = NULL;
-	int groups = 0;
-	terms(h, e, false, depth, sums);
-	for (int d = 0; d <= depth; d++)
-		groups += sums[d] != NULL;
-	if (groups < 2)
+	struct twir_module *m = h->m;
+	const struct twir_expr *all = NULL;
+	struct terms t = {0};
+	bool one_group = true;
+	if (!terms(h, e, false, depth, &t))
 		return by_args(h, e, depth);
-	/* ((what is fixed longest) + ..) + what changes here */
-	for (int d = 0; d <= depth; d++) {
-		if (!sums[d])
-			continue;
-		const struct twir_expr *prefix = all ? rewrite(h, all, d) : NULL;
-		all = prefix ? twir_add(h->m, prefix, sums[d]) : sums[d];
+	for (int i = 1; i < t.n; i++)
+		one_group &= t.at[i].home == t.at[0].home;
+	if (one_group)
+		return by_args(h, e, depth);
+	for (int d = 0; d <= depth + 1; d++) {
+		bool first = true;
+		for (int i = 0; i < t.n; i++) {
+			if (t.at[i].home != d)
+				continue;
+			/* What came before is fixed where this group changes. */
+			if (first && all && d <= depth)
+				all = rewrite(h, all, d);
+			first = false;
+			const struct twir_expr *x = d <= depth ? rewrite(h, t.at[i].e, depth) : t.at[i].e;
+			all = t.at[i].negate ? twir_sub(m, all ? all : twir_index(m, 0), x)
+			      : all	     ? twir_add(m, all, x)
+					     : x;
+		}
 	}
-	return all->kind == TWIR_Add || all->kind == TWIR_Sub ? by_args(h, all, depth) : rewrite(h, all, depth);
+	return all;
 }
 
 static const struct twir_expr *rewrite(struct hoist *h, const struct twir_expr *e, int depth)

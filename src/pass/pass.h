@@ -24,8 +24,9 @@ struct tw_pass {
 	const char *name;
 	tw_pass_fn *run;
 	const char *needs, *breaks;
+	bool simplify; /* pass_simplify runs after it; the others simplify what they make */
 };
-extern const struct tw_pass tw_cpu_passes[]; /* pipeline.c: in order, ends with name == NULL; simplify runs after each */
+extern const struct tw_pass tw_cpu_passes[]; /* pipeline.c: in order, ends with name == NULL */
 /* Runs all; after(arg, name, p) is called with "input" and after each pass (NULL: none), for dumps and tests. */
 void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t, void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg);
 

@@ -179,6 +179,7 @@ void pass_unroll_registers(struct twir_module *m, struct twir_program *p, const 
 	struct twp_walk w;
 	struct regs x = {.m = m};
 	if (t->isa == TW_ISA_SCALAR) { /* arrays over the lanes are what its compiler can work with */
+		twir_simplify_program(m, p);
 		p->body = twp_merge_loads(m, p->body);
 		return;
 	}
