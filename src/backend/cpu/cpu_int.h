@@ -40,6 +40,7 @@ bool command_fits(const struct command *c);
 /* tempdir.c */
 struct tempdir {
 	char path[512];
+	int lock; /* a locked file inside: a folder whose lock is free was left by a process that was killed */
 };
 enum tw_code tempdir_make(struct tempdir *t, struct tw_error *e);
 void tempdir_remove(struct tempdir *t); /* with the files in it */

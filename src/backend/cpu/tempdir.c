@@ -8,8 +8,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PREFIX "tilewright-cc-"
 
 static const char *parent(void)
 {
@@ -37,9 +40,56 @@ static const char *hint(int error)
 
 static enum tw_code failed(struct tw_error *e, const char *what, const char *path, int error)
 {
-	tw_error_set(e, TW_ERR_TOOLCHAIN, "compiling kernels: %s %s: %s\nhint: %s", what, path, strerror(error),
+	tw_error_set(e, TW_ERR_TOOLCHAIN, "compiling kernels: %s %.300s: %s\nhint: %s", what, path, strerror(error),
 		     hint(error));
 	return TW_ERR_TOOLCHAIN;
+}
+
+/* Removes a folder and the files in it (compilers make no folders). */
+static void remove_folder(const char *path)
+{
+	DIR *d = opendir(path);
+	if (d) {
+		struct dirent *entry;
+		while ((entry = readdir(d)))
+			if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+				unlinkat(dirfd(d), entry->d_name, 0);
+		closedir(d);
+	}
+	rmdir(path);
+}
+
+/* Ours, and its lock is free? A folder whose lock does not exist yet is just being made. */
+static bool is_left_over(const char *path)
+{
+	char lock[600];
+	struct stat st;
+	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return false;
+	snprintf(lock, sizeof lock, "%s/lock", path);
+	const int fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	const bool is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
+	close(fd);
+	return is_free;
+}
+
+/* Folders of compilations that were killed. */
+static void sweep(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	while (d && (entry = readdir(d))) {
+		char path[512];
+		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
+			continue;
+		const int n = snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+		if (n > 0 && (size_t)n < sizeof path && is_left_over(path))
+			remove_folder(path);
+	}
+	if (d)
+		closedir(d);
 }
 
 enum tw_code tempdir_make(struct tempdir *t, struct tw_error *e)
@@ -47,17 +97,27 @@ enum tw_code tempdir_make(struct tempdir *t, struct tw_error *e)
 	const char *dir = parent();
 	/* an absolute path, because compilers run inside the folder */
 	char here[256] = "";
+	t->lock = -1;
 	if (dir[0] != '/' && !getcwd(here, sizeof here))
 		return failed(e, "cannot tell where is", dir, errno);
-	const int n = snprintf(t->path, sizeof t->path, "%s%s%s/tilewright-XXXXXX", here, *here ? "/" : "", dir);
+	const int n = snprintf(t->path, sizeof t->path, "%s%s%s/" PREFIX "XXXXXX", here, *here ? "/" : "", dir);
 	if (n < 0 || (size_t)n >= sizeof t->path) {
 		t->path[0] = 0;
 		return failed(e, "cannot use", dir, ENAMETOOLONG);
 	}
+	sweep(dir);
 	if (!mkdtemp(t->path)) {
 		const int error = errno;
 		t->path[0] = 0;
 		return failed(e, "cannot make a folder in", dir, error);
+	}
+	char lock[600];
+	snprintf(lock, sizeof lock, "%s/lock", t->path);
+	t->lock = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (t->lock < 0 || flock(t->lock, LOCK_EX | LOCK_NB) != 0) {
+		const int error = errno;
+		tempdir_remove(t);
+		return failed(e, "cannot lock a file in", dir, error);
 	}
 	return TW_ERR_OK;
 }
@@ -66,15 +126,10 @@ void tempdir_remove(struct tempdir *t)
 {
 	if (!t->path[0])
 		return;
-	DIR *d = opendir(t->path);
-	if (d) {
-		struct dirent *entry;
-		while ((entry = readdir(d)))
-			if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-				unlinkat(dirfd(d), entry->d_name, 0);
-		closedir(d);
-	}
-	rmdir(t->path);
+	remove_folder(t->path);
+	if (t->lock >= 0)
+		close(t->lock);
+	t->lock = -1;
 	t->path[0] = 0;
 }
 
