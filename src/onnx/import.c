@@ -154,12 +154,15 @@ static void import_input(struct importer *x, const struct onnx_value *v)
 	vec_push(x->arena, &x->g->inputs, id);
 }
 
-static void import_initializer(struct importer *x, struct tw_wire message)
+static void import_initializer(struct importer *x, const struct onnx_initializer *init)
 {
+	const struct tw_wire message = init->message;
 	const struct onnx_tensor_options o = {.folder = x->src->folder, .files = x->src->files, .copy_up_to = 65536};
 	struct tw_onnx_tensor t;
 	int elem;
 	onnx_tensor_decode(x->arena, message, &o, &t, &elem);
+	if (init->name)
+		t.name = init->name;
 	if (!*t.name)
 		wire_fail(&message, "initialiser without a name");
 	if (t.type == TWIR_VOID) {
@@ -348,8 +351,8 @@ static void check_versions(const struct importer *x)
 
 static void import_outputs(struct importer *x)
 {
-	for (int i = 0; i < x->model.outputs.n; i++) {
-		const struct onnx_value *v = &x->model.outputs.at[i];
+	for (int i = 0; i < x->model.graph.outputs.n; i++) {
+		const struct onnx_value *v = &x->model.graph.outputs.at[i];
 		const tw_id id = lookup(x, v->name);
 		if (id == TW_NONE)
 			tw_raise(TW_ERR_MODEL, "%s: output '%s' is not a tensor of the model", x->src->name, v->name);
@@ -357,7 +360,7 @@ static void import_outputs(struct importer *x)
 			report(x, v->name, arena_printf(x->arena, "output of type %s", v->kind));
 		vec_push(x->arena, &x->g->outputs, id);
 	}
-	if (!x->model.outputs.n)
+	if (!x->model.graph.outputs.n)
 		tw_raise(TW_ERR_MODEL, "%s: the model has no outputs", x->src->name);
 }
 
@@ -366,7 +369,7 @@ struct tw_graph *tw_onnx_import(struct tw_arena *a, struct twir_module *m, const
 	struct importer x = {.arena = a, .src = src};
 	onnx_decode(a, src->name, src->bytes, src->size, &x.model);
 	x.g = tw_graph_new(a, m);
-	x.g->name = x.model.name;
+	x.g->name = x.model.graph.name;
 	x.g->producer = x.model.producer;
 	x.g->nmeta = x.model.meta_keys.n;
 	x.g->meta_keys = x.model.meta_keys.at;
@@ -377,12 +380,12 @@ struct tw_graph *tw_onnx_import(struct tw_arena *a, struct twir_module *m, const
 	x.fixed_used = ARENA_ARRAY(a, bool, src->nfixed);
 	check_versions(&x);
 	onnx_expand(&x.model, &x.nnodes, &x.nodes);
-	for (int i = 0; i < x.model.initializers.n; i++)
-		import_initializer(&x, x.model.initializers.at[i]);
-	if (x.model.nsparse)
-		report(&x, x.model.name, "sparse initialisers");
-	for (int i = 0; i < x.model.inputs.n; i++)
-		import_input(&x, &x.model.inputs.at[i]);
+	for (int i = 0; i < x.model.graph.initializers.n; i++)
+		import_initializer(&x, &x.model.graph.initializers.at[i]);
+	if (x.model.graph.nsparse)
+		report(&x, x.model.graph.name, "sparse initialisers");
+	for (int i = 0; i < x.model.graph.inputs.n; i++)
+		import_input(&x, &x.model.graph.inputs.at[i]);
 	for (int i = 0; i < x.nnodes; i++)
 		if (!is_constant(&x.nodes[i]))
 			check_node(&x, &x.nodes[i]);

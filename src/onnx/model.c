@@ -182,27 +182,28 @@ static struct onnx_node decode_node(struct tw_arena *a, struct tw_wire w)
 	return n;
 }
 
-static void decode_graph(struct onnx_model *m, struct tw_wire w)
+void onnx_decode_graph(struct tw_arena *a, struct tw_wire w, struct onnx_graph *g)
 {
+	*g = (struct onnx_graph){.name = ""};
 	for (struct tw_field f; wire_next(&w, &f);) {
 		switch (f.number) {
 		case 1:
-			vec_push(m->arena, &m->nodes, decode_node(m->arena, wire_sub(&w, &f)));
+			vec_push(a, &g->nodes, decode_node(a, wire_sub(&w, &f)));
 			break;
 		case 2:
-			m->name = wire_string(m->arena, &w, &f);
+			g->name = wire_string(a, &w, &f);
 			break;
 		case 5:
-			vec_push(m->arena, &m->initializers, wire_sub(&w, &f));
+			vec_push(a, &g->initializers, ((struct onnx_initializer){.message = wire_sub(&w, &f)}));
 			break;
 		case 11:
-			vec_push(m->arena, &m->inputs, decode_value(m->arena, wire_sub(&w, &f)));
+			vec_push(a, &g->inputs, decode_value(a, wire_sub(&w, &f)));
 			break;
 		case 12:
-			vec_push(m->arena, &m->outputs, decode_value(m->arena, wire_sub(&w, &f)));
+			vec_push(a, &g->outputs, decode_value(a, wire_sub(&w, &f)));
 			break;
 		case 15:
-			m->nsparse++;
+			g->nsparse++;
 			break;
 		default:
 			break;
@@ -268,7 +269,7 @@ void onnx_decode(struct tw_arena *a, const char *file, const void *bytes, size_t
 {
 	const uint8_t *at = bytes;
 	struct tw_wire w = {.at = at, .end = at + size, .base = at, .file = file};
-	*m = (struct onnx_model){.file = file, .arena = a, .producer = "", .name = ""};
+	*m = (struct onnx_model){.file = file, .arena = a, .producer = ""};
 	const char *producer = "", *version = "";
 	for (struct tw_field f; wire_next(&w, &f);) {
 		switch (f.number) {
@@ -285,7 +286,7 @@ void onnx_decode(struct tw_arena *a, const char *file, const void *bytes, size_t
 			if (m->has_graph)
 				wire_fail(&w, "second graph");
 			m->has_graph = true;
-			decode_graph(m, wire_sub(&w, &f));
+			onnx_decode_graph(a, wire_sub(&w, &f), &m->graph);
 			break;
 		case 8:
 			vec_push(a, &m->opsets, decode_opset(a, wire_sub(&w, &f)));

@@ -42,27 +42,39 @@ struct onnx_function {
 	VEC(struct onnx_node) nodes;
 };
 
+struct onnx_initializer {
+	struct tw_wire message;
+	const char *name; /* its name in the flat model when it comes from a subgraph; NULL: its own */
+};
+
+struct onnx_graph { /* the main graph or a branch of If */
+	VEC(struct onnx_node) nodes;
+	VEC(struct onnx_value) inputs, outputs;
+	VEC(struct onnx_initializer) initializers;
+	const char *name;
+	int nsparse;
+};
+
 struct onnx_model {
 	const char *file;
 	struct tw_arena *arena;
 	int64_t ir_version;
-	const char *producer, *name;
+	const char *producer;
 	VEC(struct onnx_opset) opsets;
 	VEC(struct onnx_function) functions;
-	VEC(struct onnx_node) nodes; /* of the main graph */
-	VEC(struct onnx_value) inputs, outputs;
-	VEC(struct tw_wire) initializers;
-	int nsparse;
+	struct onnx_graph graph;
 	bool has_graph;
 	VEC(const char *) meta_keys, meta_values;
 };
 
 /* model.c */
 void onnx_decode(struct tw_arena *a, const char *file, const void *bytes, size_t size, struct onnx_model *out);
+void onnx_decode_graph(struct tw_arena *a, struct tw_wire w, struct onnx_graph *g);
 int onnx_opset_of(const struct onnx_opset *list, int n, const char *domain); /* 0: none */
 const char *onnx_domain(const char *domain);				     /* "ai.onnx" is "" */
 
-/* functions.c: the main graph's nodes with calls of model-local functions replaced by their bodies, attributes resolved, opsets filled in. */
+/* flatten.c: the main graph's nodes with calls of model-local functions and branches of If replaced by their bodies, attributes resolved, opsets filled in.
+   Initialisers of branches join those of the main graph. */
 void onnx_expand(struct onnx_model *m, int *n, struct onnx_node **nodes);
 
 /* tensor_proto.c */

@@ -1,8 +1,8 @@
 /* infer.c: types, shapes and small values of all tensors of a graph.
  *
  * Input: a graph whose inputs and constants have types. Output: every live tensor has type and rank; nodes on constants only are
- * folded when small. What is not supported is gathered over all nodes and raised as one error; nodes behind an
- * unsupported one are not judged. */
+ * folded when small, choices with a known condition are made. What is not supported is gathered over all nodes that the
+ * outputs need and raised as one error; nodes behind an unsupported one are not judged. */
 #include "ops/op.h"
 
 static void check_row(struct tw_opctx *x)
@@ -102,14 +102,72 @@ static bool inputs_known(const struct tw_graph *g, const struct tw_node *n)
 	return true;
 }
 
+/* A choice whose condition is known is the side it chooses. */
+static bool choose(struct tw_graph *g, struct tw_node *n)
+{
+	const struct twir_expr *const *values;
+	int64_t v;
+	if (!(n->op->flags & TW_OP_CHOICE) || n->nin != 3 || n->nout != 1 || n->in[0] == TW_NONE)
+		return false;
+	const struct tw_tensor *c = &g->tensors.at[n->in[0]];
+	if (c->type != TWIR_I1 || tw_tensor_values(g, n->in[0], &values) != 1 || !twir_const_int(values[0], &v))
+		return false;
+	if (n->in[v ? 1 : 2] == TW_NONE)
+		return false;
+	n->dead = true;
+	tw_graph_replace(g, n->out[0], n->in[v ? 1 : 2]);
+	return true;
+}
+
+/* Marks what the graph's outputs need, from the last node to the first. */
+static bool *needed_nodes(struct tw_graph *g)
+{
+	bool *tensor = ARENA_ARRAY(g->arena, bool, g->tensors.n), *node = ARENA_ARRAY(g->arena, bool, g->nodes.n);
+	for (int i = 0; i < g->outputs.n; i++)
+		tensor[g->outputs.at[i]] = true;
+	for (int i = g->nodes.n - 1; i >= 0; i--) {
+		const struct tw_node *n = &g->nodes.at[i];
+		for (int k = 0; k < n->nout && !n->dead; k++)
+			node[i] = node[i] || (n->out[k] != TW_NONE && tensor[n->out[k]]);
+		for (int k = 0; k < n->nin && node[i]; k++)
+			if (n->in[k] != TW_NONE)
+				tensor[n->in[k]] = true;
+	}
+	return node;
+}
+
+/* Complaints count only where an output depends on the node: the side of an If that is not taken may be nonsense. */
+static void report(struct tw_graph *g, const char *const *complaints, const enum tw_code *codes)
+{
+	const bool *needed = needed_nodes(g);
+	struct tw_buf text;
+	buf_init(&text, g->arena);
+	for (int i = 0; i < g->nodes.n; i++) {
+		if (!complaints[i])
+			continue;
+		if (!needed[i]) {
+			g->nodes.at[i].dead = true;
+			continue;
+		}
+		if (codes[i] != TW_ERR_UNSUPPORTED)
+			tw_raise(codes[i], "%s", complaints[i]);
+		if (text.n + strlen(complaints[i]) < 3900)
+			buf_printf(&text, "%s%s", text.n ? "\n" : "", complaints[i]);
+	}
+	if (text.n)
+		tw_raise(TW_ERR_UNSUPPORTED, "%s", text.at);
+	for (int i = 0; i < g->nodes.n; i++) /* behind nodes that make no sense, and not needed */
+		if (!g->nodes.at[i].dead && !needed[i] && !inputs_known(g, &g->nodes.at[i]))
+			g->nodes.at[i].dead = true;
+}
+
 void tw_infer(struct tw_graph *g)
 {
-	struct tw_buf report;
-	buf_init(&report, g->arena);
-	int missing = 0;
+	const char **complaints = ARENA_ARRAY(g->arena, const char *, g->nodes.n);
+	enum tw_code *codes = ARENA_ARRAY(g->arena, enum tw_code, g->nodes.n);
 	for (int i = 0; i < g->nodes.n; i++) {
 		struct tw_node *n = &g->nodes.at[i];
-		if (n->dead || !inputs_known(g, n))
+		if (n->dead || choose(g, n) || !inputs_known(g, n))
 			continue;
 		struct one o = {.g = g, .node = (tw_id)i};
 		struct tw_error e;
@@ -117,15 +175,13 @@ void tw_infer(struct tw_graph *g)
 			retire(g, &g->nodes.at[i]);
 			continue;
 		}
-		if (e.code != TW_ERR_UNSUPPORTED)
+		if (e.code != TW_ERR_UNSUPPORTED && e.code != TW_ERR_MODEL)
 			tw_raise_error(&e);
-		if (report.n + strlen(e.text) < 3900)
-			buf_printf(&report, "%s%s", report.n ? "\n" : "", e.text);
-		missing++;
+		complaints[i] = arena_strdup(g->arena, e.text);
+		codes[i] = e.code;
 		for (int k = 0; k < n->nout; k++)
 			if (n->out[k] != TW_NONE)
 				g->tensors.at[n->out[k]].rank = -1;
 	}
-	if (missing)
-		tw_raise(TW_ERR_UNSUPPORTED, "%s", report.at);
+	report(g, complaints, codes);
 }

@@ -22,7 +22,8 @@ enum tw_op_flags {
 	TW_OP_SHAPE_ONLY = 1, /* needs only the shapes of its inputs (Shape, Size) */
 	TW_OP_HOST = 2,	      /* no compute definition: runs as a host operator of rt/host by name */
 	TW_OP_RESHAPE = 4,    /* output has the input 0's elements in the same order */
-	TW_OP_RANDOM = 8      /* not folded */
+	TW_OP_RANDOM = 8,     /* not folded */
+	TW_OP_CHOICE = 16 /* input 0 says whether output 0 is input 1 or input 2; the other side need not make sense */
 };
 
 struct tw_op {

@@ -1,7 +1,8 @@
-/* functions.c: calls of model-local functions become the nodes of their bodies.
+/* flatten.c: calls of model-local functions and branches of If become the nodes of their bodies.
  *
  * Input: a decoded model. Output: one flat list of nodes in which no node calls a function, names made unique by a prefix
- * for each call, references to a caller's attributes resolved. Invariants: calls nest at most MAX_DEPTH deep (recursion ends
+ * for each call, references to a caller's attributes resolved. An If becomes both of its branches and, for each output, a node
+ * (tilewright, Select) that takes the one the condition says: branches have no effects, so computing both is the same. Invariants: calls nest at most MAX_DEPTH deep (recursion ends
  * in an error) and the list stays below MAX_NODES, so a small file cannot grow without bound. */
 #include "onnx/onnx_int.h"
 
@@ -14,8 +15,9 @@ struct expander {
 	int64_t weight; /* inputs, outputs and attributes written so far */
 };
 
-struct scope { /* of one call; of the main graph: no function, no prefix */
+struct scope { /* of one call or branch; of the main graph: no function, no prefix */
 	const struct onnx_function *fn;
+	const struct scope *outer; /* of a branch: where names that it does not define are looked up */
 	const struct onnx_node *call;
 	struct tw_strmap names; /* inner name -> outer name */
 	const char *prefix;
@@ -32,16 +34,14 @@ static const struct onnx_function *find_function(const struct onnx_model *m, con
 	return NULL;
 }
 
-static const char *outer_name(struct expander *x, struct scope *s, const char *name)
+static const char *outer_name(struct expander *x, const struct scope *s, const char *name)
 {
-	if (!s->fn || !*name)
+	if (!*name || (!s->fn && !s->outer))
 		return name;
 	const char *known = strmap_get(&s->names, name);
-	if (!known) {
-		known = arena_printf(x->m->arena, "%s%s", s->prefix, name);
-		strmap_set(&s->names, name, (void *)(uintptr_t)known);
-	}
-	return known;
+	if (known)
+		return known;
+	return s->outer ? outer_name(x, s->outer, name) : arena_printf(x->m->arena, "%s%s", s->prefix, name);
 }
 
 static const struct onnx_attr *find_attr(int n, const struct onnx_attr *list, const char *name)
@@ -117,6 +117,85 @@ static void expand_call(struct expander *x, const struct scope *from, const stru
 	expand(x, &s, fn->nodes.n, fn->nodes.at, fn->opsets.at, fn->opsets.n);
 }
 
+/* The attribute's graph: field 6 of the message */
+static bool branch_graph(struct expander *x, const struct onnx_node *n, const char *name, struct onnx_graph *g)
+{
+	const struct onnx_attr *t = find_attr(n->nattrs, n->attrs, name);
+	struct tw_wire w = t ? t->message : (struct tw_wire){0};
+	for (struct tw_field f; t && wire_next(&w, &f);)
+		if (f.number == 6) {
+			onnx_decode_graph(x->m->arena, wire_sub(&w, &f), g);
+			return true;
+		}
+	return false;
+}
+
+static const char *initializer_name(struct tw_arena *a, struct tw_wire w)
+{
+	const char *name = "";
+	for (struct tw_field f; wire_next(&w, &f);)
+		if (f.number == 8)
+			name = wire_string(a, &w, &f);
+	return name;
+}
+
+static void define_name(struct expander *x, struct scope *s, const char *name)
+{
+	if (*name)
+		strmap_set(&s->names, name, arena_printf(x->m->arena, "%s%s", s->prefix, name));
+}
+
+/* Adds a branch's nodes; out: what its outputs are called in the flat model. */
+static void expand_branch(struct expander *x, const struct scope *from, const struct onnx_node *call, const char *which,
+			  const struct onnx_opset *opsets, int nopsets, const char **out)
+{
+	struct tw_arena *a = x->m->arena;
+	struct onnx_graph g;
+	if (!branch_graph(x, call, which, &g) || g.outputs.n != call->nout || g.inputs.n)
+		tw_raise(TW_ERR_MODEL, "node '%s' (If): '%s' must be a graph of %d outputs and no inputs", call->name,
+			 which, call->nout);
+	if (from->depth == MAX_DEPTH)
+		tw_raise(TW_ERR_MODEL, "node '%s' (If): branches nest more than %d deep", call->name, MAX_DEPTH);
+	struct scope s = {.fn = from->fn, .call = from->call, .outer = from, .depth = from->depth + 1};
+	s.prefix = arena_printf(a, "%s.%d/", which, x->calls++);
+	strmap_init(&s.names, a);
+	for (int i = 0; i < g.initializers.n; i++) {
+		const char *name = initializer_name(a, g.initializers.at[i].message);
+		define_name(x, &s, name);
+		g.initializers.at[i].name = outer_name(x, &s, name);
+		vec_push(a, &x->m->graph.initializers, g.initializers.at[i]);
+	}
+	x->m->graph.nsparse += g.nsparse;
+	for (int i = 0; i < g.nodes.n; i++)
+		for (int k = 0; k < g.nodes.at[i].nout; k++)
+			define_name(x, &s, g.nodes.at[i].out[k]);
+	expand(x, &s, g.nodes.n, g.nodes.at, opsets, nopsets);
+	for (int i = 0; i < call->nout; i++)
+		out[i] = outer_name(x, &s, g.outputs.at[i].name);
+}
+
+static void expand_if(struct expander *x, const struct scope *from, const struct onnx_node *call,
+		      const struct onnx_opset *opsets, int nopsets)
+{
+	struct tw_arena *a = x->m->arena;
+	if (call->nin != 1 || call->nattrs != 2)
+		tw_raise(TW_ERR_MODEL, "node '%s' (If): must have one input, then_branch and else_branch", call->name);
+	const char **yes = ARENA_ARRAY(a, const char *, call->nout), **no = ARENA_ARRAY(a, const char *, call->nout);
+	expand_branch(x, from, call, "then_branch", opsets, nopsets, yes);
+	expand_branch(x, from, call, "else_branch", opsets, nopsets, no);
+	for (int i = 0; i < call->nout; i++) {
+		if (!*call->out[i])
+			continue;
+		const char *in[] = {call->in[0], yes[i], no[i]};
+		struct onnx_node n = {
+			.op_type = "Select", .domain = "tilewright", .overload = "", .nin = 3, .nout = 1, .opset = 1};
+		n.name = i ? arena_printf(a, "%s.%d", call->name, i) : call->name;
+		n.in = arena_copy(a, in, sizeof in);
+		n.out = arena_copy(a, &call->out[i], sizeof call->out[i]);
+		vec_push(a, &x->nodes, n);
+	}
+}
+
 static void expand(struct expander *x, struct scope *s, int n, const struct onnx_node *nodes,
 		   const struct onnx_opset *opsets, int nopsets)
 {
@@ -124,7 +203,7 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 	for (int i = 0; i < n; i++) {
 		struct onnx_node node = nodes[i];
 		resolve_attrs(x, s, &node);
-		if (s->fn)
+		if (s->fn || s->outer)
 			node.name = arena_printf(a, "%s%s", s->prefix, node.name);
 		const char **in = ARENA_ARRAY(a, const char *, node.nin),
 			   **out = ARENA_ARRAY(a, const char *, node.nout);
@@ -136,10 +215,14 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 		node.out = out;
 		const struct onnx_function *fn = find_function(x->m, &node);
 		x->weight += 1 + node.nin + node.nout + node.nattrs + (int64_t)strlen(s->prefix) / 64;
-		if (s->fn && x->weight > MAX_NODES)
+		if ((s->fn || s->outer) && x->weight > MAX_NODES)
 			tw_raise(TW_ERR_MODEL, "the model's functions expand to more than %d nodes", MAX_NODES);
 		if (fn) {
 			expand_call(x, s, &node, fn);
+			continue;
+		}
+		if (!strcmp(node.op_type, "If") && !*node.domain) {
+			expand_if(x, s, &node, opsets, nopsets);
 			continue;
 		}
 		node.opset = onnx_opset_of(opsets, nopsets, node.domain);
@@ -151,7 +234,7 @@ void onnx_expand(struct onnx_model *m, int *n, struct onnx_node **nodes)
 {
 	struct expander x = {.m = m};
 	struct scope top = {.prefix = ""};
-	expand(&x, &top, m->nodes.n, m->nodes.at, m->opsets.at, m->opsets.n);
+	expand(&x, &top, m->graph.nodes.n, m->graph.nodes.at, m->opsets.at, m->opsets.n);
 	*n = x.nodes.n;
 	*nodes = x.nodes.at;
 }
