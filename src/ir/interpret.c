@@ -1,5 +1,6 @@
-/* interpret: runs programs and compute definitions as ir.h defines them. Sets up tensors and workers, then runs the code: on a
- * CPU one frame for each core item in turn, on a GPU one frame for each thread of a block, in step from barrier to barrier. */
+/* interpret: runs programs and compute definitions as ir.h defines them. Sets up tensors and workers, then runs the
+ * code: on a CPU one frame for each core item in turn, on a GPU one frame for each thread of a block, in step from
+ * barrier to barrier. */
 #include "ir/interpret_int.h"
 
 #define MAX_FRAME_BYTES ((int64_t)1 << 31)

@@ -1,5 +1,6 @@
-/* interpret_arith: the meaning of every operation on one element (SEMANTICS in ir.h), conversions, and storage types.
- * Input: slots. Output: slots. Invariants: total (nothing traps); f32 operations are rounded to f32 one by one; no contraction. */
+/* interpret_arith: the meaning of every operation on one element (SEMANTICS in ir.h), conversions, and storage
+ * types. Input: slots. Output: slots. Invariants: total (nothing traps); f32 operations are rounded to f32 one by
+ * one; no contraction. */
 #include <math.h>
 
 #include "ir/interpret_int.h"

@@ -1,5 +1,6 @@
-/* interpret_code: translates statements to code. A scope is a piece of code that is finished when it ends: loop bodies and
- * branches are put into the enclosing scope with their jumps around them, after whatever moved out of them. */
+/* interpret_code: translates statements to code. A scope is a piece of code that is finished when it ends: loop
+ * bodies and branches are put into the enclosing scope with their jumps around them, after whatever moved out of
+ * them. */
 #include "ir/interpret_int.h"
 
 static void block(struct twiri_gen *g, const struct twir_stmt *list);

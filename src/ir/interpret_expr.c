@@ -1,6 +1,6 @@
-/* interpret_expr: translates expressions to code. Each distinct expression is evaluated once where it may be: those without
- * loads (they are total) at the outermost scope that knows their variables, so they leave inner loops by themselves; those
- * with loads where they stand, and only for the statement at hand. */
+/* interpret_expr: translates expressions to code. Each distinct expression is evaluated once where it may be: those
+ * without loads (they are total) at the outermost scope that knows their variables, so they leave inner loops by
+ * themselves; those with loads where they stand, and only for the statement at hand. */
 #include "ir/interpret_int.h"
 
 static struct twiri_place expr_uncached(struct twiri_gen *g, const struct twir_expr *e);

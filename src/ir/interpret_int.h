@@ -1,10 +1,12 @@
-/* interpret_int: the interpreter's own header. A program or compute definition is translated once to a flat code over slots
- * (interpret_code.c, interpret_expr.c), then run (interpret_run.c). Tensors are described by struct twiri_tensor
- * (interpret_memory.c), which checks every access. Arithmetic of one element is twiri_arith (interpret_arith.c).
+/* interpret_int: the interpreter's own header. A program or compute definition is translated once to a flat code
+ * over slots (interpret_code.c, interpret_expr.c), then run (interpret_run.c). Tensors are described by struct
+ * twiri_tensor (interpret_memory.c), which checks every access. Arithmetic of one element is twiri_arith
+ * (interpret_arith.c).
  *
- * A slot holds one element: integers sign- or zero-extended to 64 bits, i1 as 0 or 1, f16 and bf16 as their bits in an integer.
- * A vector takes as many slots in a row as it has lanes. No slot is shared by two expressions, so a frame of slots and a
- * position in the code are the whole state of a thread: a GPU thread stops at a barrier and goes on later. */
+ * A slot holds one element: integers sign- or zero-extended to 64 bits, i1 as 0 or 1, f16 and bf16 as their bits in
+ * an integer. A vector takes as many slots in a row as it has lanes. No slot is shared by two expressions, so a
+ * frame of slots and a position in the code are the whole state of a thread: a GPU thread stops at a barrier and
+ * goes on later. */
 #ifndef TW_IR_INTERPRET_INT_H
 #define TW_IR_INTERPRET_INT_H
 

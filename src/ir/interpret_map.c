@@ -1,6 +1,7 @@
-/* interpret_map: the tasks of one worker of a mapping, in order, as an odometer. A mapping is flattened to its factors (leaves);
- * a task's coordinate is the sum over the factors of digit * stride, where the stride is the product of the later factors'
- * extents. Digits of spatial factors come from the worker's number, digits of repeats turn. */
+/* interpret_map: the tasks of one worker of a mapping, in order, as an odometer. A mapping is flattened to its
+ * factors (leaves); a task's coordinate is the sum over the factors of digit * stride, where the stride is the
+ * product of the later factors' extents. Digits of spatial factors come from the worker's number, digits of repeats
+ * turn. */
 #include "ir/interpret_int.h"
 
 static int64_t leaf_extent(const struct twiri_leaf *l, const union twiri_slot *s, int dim)

@@ -1,6 +1,6 @@
-/* interpret_memory: tensors of a running program: shapes, layouts, mirrored registers, and every access with its checks:
- * bounds, uninitialised reads, second stores, foreign register elements, races between workers of one barrier phase.
- * Faults raise TW_ERR_INPUT with the program, the statement and the index. */
+/* interpret_memory: tensors of a running program: shapes, layouts, mirrored registers, and every access with its
+ * checks: bounds, uninitialised reads, second stores, foreign register elements, races between workers of one
+ * barrier phase. Faults raise TW_ERR_INPUT with the program, the statement and the index. */
 #include <stdio.h>
 
 #include "ir/interpret_int.h"
@@ -243,7 +243,7 @@ static struct twiri_mirror *make_mirror(struct twiri_machine *x, struct twiri_fr
 				m->place[e] = (int32_t)count;
 			} else if (count == 0) {
 				m->first[w] =
-					m->owner[e]; /* projected: workers that differ in projected digits alone own the same */
+					m->owner[e]; /* workers that differ in projected digits alone own the same */
 			}
 		}
 		m->local = count > m->local ? count : m->local;
@@ -376,7 +376,8 @@ static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const st
 	struct twiri_track *k = &t->track[cell];
 	if (together(x, f, k->write_phase, k->writer, k->write_warp_phase))
 		fail_at(x, f, a, lane, "race: written by two workers with no barrier between");
-	/* Of several readers only the last is known; a barrier of the warp may stand between this worker and the others. */
+	/* Of several readers only the last is known; a barrier of the warp may stand between this worker and the
+	 * others. */
 	if (together(x, f, k->read_phase, k->reader, k->read_warp_phase) ||
 	    (k->many_readers && k->read_phase == x->phase && f->warp_phase == 0))
 		fail_at(x, f, a, lane, "race: read by another worker with no barrier between");

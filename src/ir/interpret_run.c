@@ -31,7 +31,8 @@ static void reduce_vector(const struct twiri_ins *in, union twiri_slot *s)
 	s[in->d] = v[0];
 }
 
-/* A region's lanes run one after another; each of the lanes and the code around is a phase of its own for race checks. */
+/* A region's lanes run one after another; each of the lanes and the code around is a phase of its own for race
+ * checks. */
 static bool next_lane(struct twiri_machine *x, struct twiri_frame *f)
 {
 	union twiri_slot *lane = &f->s[x->worker_slot[TWIR_LANE]];

@@ -1,5 +1,6 @@
-/* simplify: expressions made canonical with the facts of their place (simplify_int.h tells the parts). Input: any expression.
- * Output: an equal one; twir_simplify of it is itself. Index arithmetic is taken not to overflow 64 bits. Floats: exact only. */
+/* simplify: expressions made canonical with the facts of their place (simplify_int.h tells the parts). Input: any
+ * expression. Output: an equal one; twir_simplify of it is itself. Index arithmetic is taken not to overflow 64
+ * bits. Floats: exact only. */
 #include "ir/simplify_int.h"
 
 #define NESTED_CONDS 5 /* conditions assumed one inside another: sides are simplified anew for each */

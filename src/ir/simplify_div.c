@@ -1,5 +1,5 @@
-/* simplify_div: quotients and remainders of polynomials, and sums that put them together again. All rules are those of floor
- * division by a divisor proved to be positive:
+/* simplify_div: quotients and remainders of polynomials, and sums that put them together again. All rules are those
+ * of floor division by a divisor proved to be positive:
  *   (a*c + b) / c = a + b / c;  (a*c + b) % c = b % c;  0 <= b < c: b / c = 0, b % c = b
  *   (g*x + b) / (g*c) = x / c, (g*x + b) % (g*c) = g * (x % c) + b  where 0 <= b < g
  *   (x / a) / c = x / (a*c);  (x % (a*c)) / c = (x / c) % a;  (x % (a*c)) % c = x % c
@@ -27,7 +27,8 @@ static bool is_zero(const struct twirs_poly *p)
 	return p->n == 0 && p->c == 0;
 }
 
-/* Moves what is a multiple of c from rem to quot: whole terms, parts of coefficients, and terms known to be multiples. */
+/* Moves what is a multiple of c from rem to quot: whole terms, parts of coefficients, and terms known to be
+ * multiples. */
 static bool split(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_mono *c, struct twirs_poly *quot,
 		  struct twirs_poly *rem, struct twirs_poly *exact)
 {
@@ -360,7 +361,8 @@ static bool join_remainder(struct twir_facts *f, struct twirs_poly *p, int i, in
 	return false;
 }
 
-/* Term i holds y / c at atom u, its coefficient a multiple l of c: l*(y / c) - l/c*y is a remainder; exact ones vanish. */
+/* Term i holds y / c at atom u, its coefficient a multiple l of c: l*(y / c) - l/c*y is a remainder; exact ones
+ * vanish. */
 static bool join_quotient(struct twir_facts *f, struct twirs_poly *p, int i, int u)
 {
 	const struct twir_expr *e = p->t[i].a[u];

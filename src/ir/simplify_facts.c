@@ -1,5 +1,5 @@
-/* simplify_facts: what is known at a place of a program: bounds, conditions as polynomials >= 0, definitions of lets. A stack of
- * layers; simplified expressions are remembered for one layer, because they depend on its facts. */
+/* simplify_facts: what is known at a place of a program: bounds, conditions as polynomials >= 0, definitions of
+ * lets. A stack of layers; simplified expressions are remembered for one layer, because they depend on its facts. */
 #include "ir/simplify_int.h"
 
 static const struct twirs_mono one = {.k = 1}, minus_one = {.k = -1};

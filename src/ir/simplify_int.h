@@ -1,5 +1,6 @@
-/* simplify_int: the simplifier's own header. Index expressions become polynomials: sums of coefficient * product of atoms plus a
- * constant, where an atom is any index expression that is no sum or product (a variable, x / c, min(..), a load). */
+/* simplify_int: the simplifier's own header. Index expressions become polynomials: sums of coefficient * product of
+ * atoms plus a constant, where an atom is any index expression that is no sum or product (a variable, x / c,
+ * min(..), a load). */
 #ifndef TW_IR_SIMPLIFY_INT_H
 #define TW_IR_SIMPLIFY_INT_H
 
@@ -41,7 +42,8 @@ struct twirs_state {
 	int nested;		/* conditions assumed inside of expressions */
 };
 
-/* simplify_poly.c; functions that return bool: false when a limit or 64 bits are exceeded, then the result is undefined */
+/* simplify_poly.c; functions that return bool: false when a limit or 64 bits are exceeded, then the result is
+ * undefined */
 bool twirs_add_mono(struct twirs_poly *p, const struct twirs_mono *t);
 bool twirs_add(struct twirs_poly *p, const struct twirs_poly *q, const struct twirs_mono *by); /* p += q * by */
 bool twirs_mul(struct twirs_poly *r, const struct twirs_poly *a, const struct twirs_poly *b);

@@ -202,7 +202,8 @@ const struct twir_expr *twirs_build_mono(struct twir_module *m, const struct twi
 	return product(m, t, t->k);
 }
 
-/* Terms that are added in order, then those that are subtracted, the constant last; first when nothing else is positive. */
+/* Terms that are added in order, then those that are subtracted, the constant last; first when nothing else is
+ * positive. */
 const struct twir_expr *twirs_build(struct twir_module *m, const struct twirs_poly *p)
 {
 	const struct twir_expr *e = NULL;

@@ -1,6 +1,6 @@
-/* simplify_program: a program's statements with the facts of their places: extents of loops and mappings, guards, lets, launch.
- * Loops without iterations, branches not taken, unused lets and empty bodies vanish; loops of one iteration become their body.
- * Variables and tensors stay the same objects; statements are new. */
+/* simplify_program: a program's statements with the facts of their places: extents of loops and mappings, guards,
+ * lets, launch. Loops without iterations, branches not taken, unused lets and empty bodies vanish; loops of one
+ * iteration become their body. Variables and tensors stay the same objects; statements are new. */
 #include "ir/ir_int.h"
 #include "ir/simplify_int.h"
 

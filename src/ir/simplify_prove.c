@@ -1,6 +1,7 @@
-/* simplify_prove: does a polynomial stay at or above zero? First by the ranges of its terms; then min, max, conditionals and
- * quotients are resolved by what defines them, and facts (polynomials known to be >= 0) are subtracted, scaled so that a term
- * cancels. Each step spends from a budget, so it ends; giving up means "not proved". */
+/* simplify_prove: does a polynomial stay at or above zero? First by the ranges of its terms; then min, max,
+ * conditionals and quotients are resolved by what defines them, and facts (polynomials known to be >= 0) are
+ * subtracted, scaled so that a term cancels. Each step spends from a budget, so it ends; giving up means "not
+ * proved". */
 #include "ir/simplify_int.h"
 
 #define BUDGET 40

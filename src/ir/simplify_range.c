@@ -1,5 +1,6 @@
-/* simplify_range: intervals and divisibility of integer expressions. Bounds saturate at 64 bits; index arithmetic is taken not to
- * overflow (sizes are checked), other integers are taken to wrap unless their bounds show that they cannot. */
+/* simplify_range: intervals and divisibility of integer expressions. Bounds saturate at 64 bits; index arithmetic is
+ * taken not to overflow (sizes are checked), other integers are taken to wrap unless their bounds show that they
+ * cannot. */
 #include "ir/simplify_int.h"
 
 typedef __int128 wide;

@@ -1,6 +1,6 @@
 /* rooms: base tmap ir */
-/* test_simplify.c: the simplifier. Random expressions keep their values under every binding that the facts allow, and simplify to
- * themselves afterwards; each rule has examples, with symbols too. */
+/* test_simplify.c: the simplifier. Random expressions keep their values under every binding that the facts allow,
+ * and simplify to themselves afterwards; each rule has examples, with symbols too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
