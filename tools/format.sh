@@ -4,7 +4,7 @@
 # usage: format.sh [--check]     --check: change nothing, list the files that differ; the last line is "N passed, N failed"
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mapfile -t files < <(find src include cli examples test/unit -name '*.[ch]' | sort)
+mapfile -t files < <(find src include cli examples test -name '*.[ch]' | sort)
 if [ "${1:-}" != --check ]; then
 	clang-format -i "${files[@]}"
 	exit

@@ -105,11 +105,6 @@ def tool_jobs(build):
                       env={"TILEWRIGHT_BUILD": build})
 
 
-def cli_jobs(build):
-    script = os.path.join(ROOT, "test", "cli", "test_cli.py")
-    yield Job("command line", [sys.executable, script, os.path.join(build, "tilewright"), ROOT])
-
-
 def cases_job(build, name, folder, known, *options):
     """The command line over a folder of small models, against the list of those known to fail."""
     return Job(name, python("run_cases.py", os.path.join(build, "tilewright"), folder, "--known-failures",
@@ -146,8 +141,7 @@ def sanitizer_jobs(build):
     yield from unit_jobs(place, name="sanitizers")
 
 
-STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cli", cli_jobs), ("cases", case_jobs),
-          ("node", node_jobs)]
+STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs)]
 LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_jobs),
                ("sanitizers", sanitizer_jobs)]
 

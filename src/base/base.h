@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define TW_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define TW_COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+#define TW_COUNT(a)	((int)(sizeof(a) / sizeof((a)[0])))
 
 /* error.c: errors are raised in the compiler core, caught by tw_try, and passed on as struct tw_error elsewhere. */
 
@@ -38,8 +38,7 @@ bool tw_try(struct tw_error *e, void (*fn)(void *arg), void *arg);
 _Noreturn void tw_raise(enum tw_code code, const char *fmt, ...) TW_PRINTF(2, 3);
 _Noreturn void tw_raise_error(const struct tw_error *e);
 /* For what only a fault of ours can break: raises TW_ERR_INTERNAL with file, line and condition. */
-#define TW_CHECK(cond, ...)                                                                                                        \
-	((cond) ? (void)0 : tw_check_failed(__FILE__, __LINE__, #cond, "" __VA_ARGS__))
+#define TW_CHECK(cond, ...) ((cond) ? (void)0 : tw_check_failed(__FILE__, __LINE__, #cond, "" __VA_ARGS__))
 _Noreturn void tw_check_failed(const char *file, int line, const char *cond, const char *fmt, ...) TW_PRINTF(4, 5);
 
 /* arena.c: memory by lifetime. Allocations are zeroed and 16-byte aligned (64 for sizes of 64 and more). Failure raises TW_ERR_MEMORY. */
@@ -52,22 +51,25 @@ void *arena_copy(struct tw_arena *a, const void *from, size_t bytes);
 char *arena_strdup(struct tw_arena *a, const char *s);
 char *arena_strndup(struct tw_arena *a, const char *s, size_t n);
 char *arena_printf(struct tw_arena *a, const char *fmt, ...) TW_PRINTF(2, 3);
-#define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
+#define ARENA_NEW(a, T)	     ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc_array((a), sizeof(T), (n)))
 void *arena_alloc_array(struct tw_arena *a, size_t size, int64_t n); /* overflow-checked; n = 0 gives a valid pointer */
 /* Everything allocated after a mark is given back by release. */
-struct arena_mark { void *block; size_t used; };
+struct arena_mark {
+	void *block;
+	size_t used;
+};
 struct arena_mark arena_mark(struct tw_arena *a);
 void arena_release(struct tw_arena *a, struct arena_mark m);
 size_t arena_bytes(const struct tw_arena *a);
 
 /* vec: growable arrays in an arena.  VEC(int) v = {0}; vec_push(arena, &v, 3); v.at[0]; v.n */
-#define VEC(T)                                                                                                                     \
-	struct {                                                                                                                   \
-		T *at;                                                                                                             \
-		int n, cap;                                                                                                        \
+#define VEC(T)                                                                                                         \
+	struct {                                                                                                       \
+		T *at;                                                                                                 \
+		int n, cap;                                                                                            \
 	}
-#define vec_push(arena, v, x)                                                                                                      \
+#define vec_push(arena, v, x)                                                                                          \
 	(vec_grow((arena), (void **)&(v)->at, &(v)->cap, (v)->n, sizeof(*(v)->at)), (v)->at[(v)->n++] = (x))
 void vec_grow(struct tw_arena *a, void **at, int *cap, int n, size_t size);
 
@@ -93,7 +95,7 @@ struct tw_map { /* key: any 64-bit number, pointers included */
 void map_init(struct tw_map *m, struct tw_arena *a);
 void *map_get(const struct tw_map *m, uint64_t key);
 void map_set(struct tw_map *m, uint64_t key, void *value);
-#define map_get_ptr(m, p) map_get((m), (uint64_t)(uintptr_t)(p))
+#define map_get_ptr(m, p)    map_get((m), (uint64_t)(uintptr_t)(p))
 #define map_set_ptr(m, p, v) map_set((m), (uint64_t)(uintptr_t)(p), (v))
 struct tw_strmap { /* key: a string, copied into the arena */
 	struct tw_arena *arena;

@@ -8,13 +8,13 @@ enum tw_isa { TW_ISA_SCALAR, TW_ISA_GENERIC, TW_ISA_NEON, TW_ISA_AVX2, TW_ISA_AV
 
 struct tw_target {
 	enum tw_isa isa;
-	int lanes;            /* of 32 bits in a vector register: 16, 8, 4, 4 (generic); scalar: 16, run one after another */
+	int lanes; /* of 32 bits in a vector register: 16, 8, 4, 4 (generic); scalar: 16, run one after another */
 	int vector_bytes;     /* 64, 32, 16; scalar: 0 */
 	int vector_registers; /* 32, 16, 32 (NEON), 16 */
 	bool has_fma;
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* per core: data; 0 never: guessed when unknown */
-	int cores;            /* physical cores this process may use: affinity mask and cgroup quota respected */
-	char cpu[128];        /* "Intel(R) Xeon(R) .." */
+	int cores;     /* physical cores this process may use: affinity mask and cgroup quota respected */
+	char cpu[128]; /* "Intel(R) Xeon(R) .." */
 };
 
 const char *tw_isa_name(enum tw_isa isa); /* "avx512" */

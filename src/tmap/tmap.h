@@ -23,12 +23,13 @@ struct twtm_map {
 	int64_t extent[TWTM_MAX_RANK]; /* repeat, spatial */
 	int order[TWTM_MAX_RANK];      /* repeat, spatial: the ranks */
 	enum twtm_attr attr[TWTM_MAX_RANK];
-	unsigned projected; /* project: bit i = dimension i */
+	unsigned projected;	      /* project: bit i = dimension i */
 	const struct twtm_map *a, *b; /* compose: outer, inner; project: a */
 };
 
 /* build.c. ranks == NULL: row order. All raise TW_ERR_USAGE on a bad argument (rank, ranks, negative extent, overflow, rank mismatch). */
-const struct twtm_map *twtm_repeat(struct tw_arena *a, int rank, const int64_t *extent, const int *ranks, const enum twtm_attr *attrs);
+const struct twtm_map *twtm_repeat(struct tw_arena *a, int rank, const int64_t *extent, const int *ranks,
+				   const enum twtm_attr *attrs);
 const struct twtm_map *twtm_spatial(struct tw_arena *a, int rank, const int64_t *extent, const int *ranks);
 const struct twtm_map *twtm_compose(struct tw_arena *a, const struct twtm_map *outer, const struct twtm_map *inner);
 const struct twtm_map *twtm_project(struct tw_arena *a, const struct twtm_map *f, unsigned dims);
@@ -38,15 +39,15 @@ const struct twtm_map *twtm_auto(struct tw_arena *a, int rank, const int64_t *sh
 
 /* query.c */
 int64_t twtm_workers(const struct twtm_map *f);
-void twtm_shape(const struct twtm_map *f, int64_t *shape);       /* rank numbers */
-int64_t twtm_tasks_per_worker(const struct twtm_map *f);         /* length of every f(w) */
+void twtm_shape(const struct twtm_map *f, int64_t *shape); /* rank numbers */
+int64_t twtm_tasks_per_worker(const struct twtm_map *f);   /* length of every f(w) */
 /* The k-th task of worker w; task gets rank coordinates. 0 <= w < workers, 0 <= k < tasks per worker. */
 void twtm_task(const struct twtm_map *f, int64_t w, int64_t k, int64_t *task);
 /* Calls visit for each task of worker w in order; the direct reading of the definition, which twtm_task is tested against. */
 void twtm_each(const struct twtm_map *f, int64_t w, void (*visit)(void *arg, const int64_t *task), void *arg);
-bool twtm_covers(const struct twtm_map *f);    /* every task of the shape is done by some worker */
-bool twtm_exact(const struct twtm_map *f);     /* ... exactly once */
-bool twtm_balanced(const struct twtm_map *f);  /* all workers have as many distinct tasks */
+bool twtm_covers(const struct twtm_map *f);   /* every task of the shape is done by some worker */
+bool twtm_exact(const struct twtm_map *f);    /* ... exactly once */
+bool twtm_balanced(const struct twtm_map *f); /* all workers have as many distinct tasks */
 bool twtm_equal(const struct twtm_map *f, const struct twtm_map *g); /* same structure */
 bool twtm_same(const struct twtm_map *f, const struct twtm_map *g);  /* same W, S and f, whatever the structure */
 
