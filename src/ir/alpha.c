@@ -1,5 +1,6 @@
-/* Equality of expressions and funcs up to the names of their binders: where two texts declare the same func, and where a text repeats a fold that was one
- * expression when it was printed. Expressions that were parsed are as large as trees as their text is long, so plain recursion is enough. */
+/* Equality of expressions and funcs up to the names of their binders: where two texts declare the same func, and where
+ * a text repeats a fold that was one expression when it was printed. Expressions that were parsed are as large as
+ * trees as their text is long, so plain recursion is enough. */
 #include "ir/ir_int.h"
 
 static bool same_var(const struct twir_pairs *p, const struct twir_var *a, const struct twir_var *b)

@@ -1,5 +1,5 @@
-/* Constructors of constants, variables, arithmetic, choices and conversions, with the light folding that ir.h promises: integer
- * constants and identities of integers. Floats are never folded here. */
+/* Constructors of constants, variables, arithmetic, choices and conversions, with the light folding that ir.h
+ * promises: integer constants and identities of integers. Floats are never folded here. */
 #include "ir/ir_int.h"
 
 #include <math.h>
@@ -204,7 +204,8 @@ static bool fold_compare(enum twir_kind k, enum twir_scalar s, int64_t a, int64_
 	}
 }
 
-/* Identities of integers with one constant side; NULL: none applies. All ones is the neutral element of `and`: true for i1. */
+/* Identities of integers with one constant side; NULL: none applies. All ones is the neutral element of `and`: true
+ * for i1. */
 static const struct twir_expr *identity(enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b, bool ca,
 					int64_t va, bool cb, int64_t vb)
 {

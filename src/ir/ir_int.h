@@ -15,7 +15,8 @@ struct twir_var *twir_var_exact(struct twir_module *m, enum twir_var_kind kind, 
 struct twir_tensor *twir_tensor_exact(struct twir_module *m, const char *name, enum twir_scalar type, int rank,
 				      const struct twir_expr *const *shape, enum twir_scope scope);
 
-/* check.c: why a node cannot be built of these arguments; NULL: it can. The constructors call them our fault, the parser the text's. */
+/* check.c: why a node cannot be built of these arguments; NULL: it can. The constructors call them our fault, the
+ * parser the text's. */
 const char *twir_bad_unary(enum twir_kind k, const struct twir_expr *a);
 const char *twir_bad_binary(enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b);
 const char *twir_bad_fma(const struct twir_expr *a, const struct twir_expr *b, const struct twir_expr *c);
@@ -70,7 +71,8 @@ void twir_visit_program(const struct twir_program *p, void (*visit)(void *arg, c
 const struct twir_layout *twir_layout_make(struct twir_module *m, enum twir_layout_kind kind, int rank,
 					   const struct twir_expr *const *extent, const struct twir_layout *inner);
 
-/* number.c: constants as text, exact. Decimals where few digits do, else hexadecimal floats; the type is a suffix unless it is index or f32. */
+/* number.c: constants as text, exact. Decimals where few digits do, else hexadecimal floats; the type is a suffix
+ * unless it is index or f32. */
 void twir_print_const(struct tw_buf *b, const struct twir_expr *e);
 /* The value of a float literal (no sign, no suffix); false: malformed or more digits than a double holds. */
 bool twir_float_literal(const char *s, size_t n, double *value);

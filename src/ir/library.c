@@ -1,4 +1,5 @@
-/* Funcs and programs of a module by name; the library of math functions (math.tw, built in as text) is parsed on first use. */
+/* Funcs and programs of a module by name; the library of math functions (math.tw, built in as text) is parsed on first
+ * use. */
 #include "ir/ir_int.h"
 
 static const char math_text[] =

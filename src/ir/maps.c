@@ -1,4 +1,5 @@
-/* Task mappings with expressions as extents, and layouts of buffers: construction, workers, shapes, offsets, sizes, visiting. */
+/* Task mappings with expressions as extents, and layouts of buffers: construction, workers, shapes, offsets, sizes,
+ * visiting. */
 #include "ir/ir_int.h"
 
 const struct twir_map *twir_map_basic(struct twir_module *m, enum twtm_kind kind, int rank,

@@ -1,4 +1,5 @@
-/* Constants as text and back, exactly and whatever the locale: a decimal where few digits give the same bits, else a hexadecimal float. */
+/* Constants as text and back, exactly and whatever the locale: a decimal where few digits give the same bits, else a
+ * hexadecimal float. */
 #include "ir/ir_int.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
-/* Modules: symbols, funcs, tensors, definitions and programs from text. Input: .tw text. Output: what it declares, added to the module.
- * Programs see symbols and their own names only; definitions see the tensors and definitions before them. */
+/* Modules: symbols, funcs, tensors, definitions and programs from text. Input: .tw text. Output: what it declares,
+ * added to the module. Programs see symbols and their own names only; definitions see the tensors and definitions
+ * before them. */
 #include "ir/parse_int.h"
 
 static void bind_symbol(struct twir_parser *p, struct twir_var *v)

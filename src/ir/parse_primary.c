@@ -1,4 +1,5 @@
-/* Expressions: literals, names, loads, and everything written like a call: operations, casts, folds, reductions, vectors, funcs. */
+/* Expressions: literals, names, loads, and everything written like a call: operations, casts, folds, reductions,
+ * vectors, funcs. */
 #include "ir/parse_int.h"
 
 #include <math.h>
@@ -287,7 +288,8 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 	if (n != arity)
 		twir_fail(p, at, NULL, "%s takes %d argument%s, not %d", twir_kind_text(k), arity,
 			  arity == 1 ? "" : "s", n);
-	/* literals take the type of the first argument that has one; the condition of select and the lane of extract stand apart */
+	/* literals take the type of the first argument that has one; the condition of select and the lane of extract
+	 * stand apart */
 	const int first = k == TWIR_Select ? 1 : 0, last = k == TWIR_Extract ? 1 : n;
 	enum twir_scalar type = TWIR_VOID;
 	for (int i = last - 1; i >= first; i--)

@@ -1,5 +1,6 @@
-/* The text of statements, programs, funcs, definitions and modules (.tw). Parsing it gives the same objects again, printing those the same bytes.
- * Names are scoped by blocks, as in the language: the same word may serve in blocks beside each other. */
+/* The text of statements, programs, funcs, definitions and modules (.tw). Parsing it gives the same objects again,
+ * printing those the same bytes. Names are scoped by blocks, as in the language: the same word may serve in blocks
+ * beside each other. */
 #include "ir/ir_int.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* The text of expressions and mappings. Canonical: fewest parentheses by precedence, one spelling for each node. Names come from what an object was
- * asked to be called; where that is taken in an enclosing scope, a number is added. */
+/* The text of expressions and mappings. Canonical: fewest parentheses by precedence, one spelling for each node. Names
+ * come from what an object was asked to be called; where that is taken in an enclosing scope, a number is added. */
 #include "ir/ir_int.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Substitution of variables. A fold that changes gets fresh axes, a block that is copied gets fresh binders and local tensors, so no object is
- * ever bound twice and nothing is captured. */
+/* Substitution of variables. A fold that changes gets fresh axes, a block that is copied gets fresh binders and local
+ * tensors, so no object is ever bound twice and nothing is captured. */
 #include "ir/ir_int.h"
 
 void twir_subst_init(struct twir_subst *s, struct twir_module *m)

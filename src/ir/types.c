@@ -1,4 +1,5 @@
-/* Scalar types, kinds of expressions and worker levels: names and properties. Everything about kinds expands from nodes.def. */
+/* Scalar types, kinds of expressions and worker levels: names and properties. Everything about kinds expands from
+ * nodes.def. */
 #include "ir/ir.h"
 
 enum {

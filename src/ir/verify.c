@@ -1,5 +1,6 @@
-/* The verifier: scopes, binders, worker levels, mappings, stores. Runs after every pass of a debug build and on every program from text.
- * It refuses only what is certainly wrong; what depends on values (bounds, initialisation, most races) is the interpreter's to find. */
+/* The verifier: scopes, binders, worker levels, mappings, stores. Runs after every pass of a debug build and on every
+ * program from text. It refuses only what is certainly wrong; what depends on values (bounds, initialisation, most
+ * races) is the interpreter's to find. */
 #include "ir/verify_int.h"
 
 #include <inttypes.h>
@@ -110,7 +111,8 @@ static int64_t extent_of(const struct twir_map *f, int dim)
 	}
 }
 
-/* The factors at the end of a mapping that hold the lanes: marks the dimensions they spread over. False: the tail does not hold them exactly. */
+/* The factors at the end of a mapping that hold the lanes: marks the dimensions they spread over. False: the tail does
+ * not hold them exactly. */
 struct tail {
 	int64_t workers;
 	unsigned spread;

@@ -1,5 +1,5 @@
-/* The verifier on expressions: the typing rules again (a pass may have built nodes past the constructors), names in scope, what may stand where,
- * and who may touch which register element. */
+/* The verifier on expressions: the typing rules again (a pass may have built nodes past the constructors), names in
+ * scope, what may stand where, and who may touch which register element. */
 #include "ir/verify_int.h"
 
 static const char *bad_operands(const struct twir_expr *e)

@@ -226,6 +226,51 @@ static void layouts(void **state)
 	assert_int_equal(value(twir_tensor_elements(m, t)), 6 * 64);
 }
 
+static const struct twir_expr *double_constants(struct twir_rewriter *r, const struct twir_expr *e)
+{
+	return e->kind == TWIR_Const && e->type.scalar == TWIR_F32 ? twir_float(r->m, TWIR_F32, 2 * e->u.f) : e;
+}
+
+static struct twir_stmt *drop_lets(struct twir_rewriter *r, const struct twir_stmt *s)
+{
+	return s->kind == TWIR_LET ? &r->nothing : NULL;
+}
+
+static void rewriting(void **state)
+{
+	struct twir_module *m = ((struct state *)*state)->m;
+	expr n = symbol(m, "N"), zero = twir_index(m, 0);
+	struct twir_tensor *t = twir_tensor_new(m, "T", TWIR_F32, 1, &n, TWIR_OUT);
+	struct twir_stmt *loop = twir_stmt_new(m, TWIR_FOR), *block = NULL;
+	loop->u.loop.var = twir_var_new(m, TWIR_LOOP, n->type, "i");
+	loop->u.loop.extent = n;
+	twir_append(&loop->u.loop.body, twir_let(m, twir_var_new(m, TWIR_BOUND, n->type, "x"), n));
+	twir_append(&loop->u.loop.body, twir_store(m, t, 1, &zero, twir_float(m, TWIR_F32, 1.5), NULL));
+	twir_append(&block, loop);
+	struct twir_rewriter r;
+	twir_rewriter_init(&r, m);
+	assert_ptr_equal(twir_rewrite_expr(&r, twir_add(m, n, twir_index(m, 2))), twir_add(m, n, twir_index(m, 2)));
+	twir_rewriter_reset(&r);
+	r.expr = double_constants;
+	r.stmt = drop_lets;
+	const struct twir_stmt *out = twir_rewrite_block(&r, block);
+	assert_ptr_not_equal(out, block);
+	assert_ptr_equal(out->u.loop.var, loop->u.loop.var);
+	const struct twir_stmt *store = out->u.loop.body;
+	assert_int_equal(store->kind, TWIR_STORE);
+	assert_true(store->u.store.value->u.f == 3.0);
+	assert_null(store->next);
+	assert_int_equal(loop->u.loop.body->kind, TWIR_LET); /* the original stays */
+	/* symbols in the order they were made, wherever they stand */
+	expr k = symbol(m, "K"), shape = twir_mul(m, k, n);
+	struct twir_tensor *p = twir_tensor_new(m, "P", TWIR_F32, 1, &shape, TWIR_OUT);
+	struct twir_program program = {.name = "p", .nparams = 1, .params = &p, .body = block};
+	twir_program_symbols(m, &program);
+	assert_int_equal(program.nsymbols, 2);
+	assert_ptr_equal(program.symbols[0], twir_symbol(m, "N"));
+	assert_ptr_equal(program.symbols[1], twir_symbol(m, "K"));
+}
+
 static void check_failure(void *arg)
 {
 	struct twir_module *m = arg;
@@ -259,6 +304,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(names, setup, teardown),
 		cmocka_unit_test_setup_teardown(substitution, setup, teardown),
 		cmocka_unit_test_setup_teardown(layouts, setup, teardown),
+		cmocka_unit_test_setup_teardown(rewriting, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

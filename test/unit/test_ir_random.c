@@ -1,6 +1,6 @@
 /* rooms: base tmap ir */
-/* Random modules (definitions, funcs, programs of both machines, lowered and not): they verify, print, parse to the same expressions, verify and print to
- * the same bytes. TW_SEED and TW_COUNT choose others; a failure prints its seed. */
+/* Random modules (definitions, funcs, programs of both machines, lowered and not): they verify, print, parse to the
+ * same expressions, verify and print to the same bytes. TW_SEED and TW_COUNT choose others; a failure prints its seed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ struct gen {
 	VEC(expr) pool; /* made before: shared again */
 	bool region;	/* in a loop on lane */
 	struct twir_var *lane_var;
-	bool definition, vectors;
+	bool definition, vectors, gpu, threads;
 	int lanes;
 	int budget;
 };
@@ -428,6 +428,25 @@ static struct twir_stmt *loop(struct gen *g, int depth)
 	return s;
 }
 
+static struct twir_stmt *thread_loop(struct gen *g, int depth)
+{
+	if (g->threads)
+		return loop(g, depth);
+	if (chance(g, 30)) {
+		struct twir_stmt *s = twir_stmt_new(g->m, TWIR_BARRIER);
+		s->u.barrier.level = TWIR_BLOCK;
+		return s;
+	}
+	g->threads = true;
+	const struct twir_map *map = twir_compose(g->m, random_factor(g, 2, true), random_factor(g, 2, false));
+	if (chance(g, 30))
+		map = twir_compose(g->m, twir_project(g->m, random_factor(g, 2, true), 1 + below(g, 3)),
+				   random_factor(g, 2, false));
+	struct twir_stmt *s = formap(g, map, 1, TWIR_THREAD, TWIR_THREAD, depth);
+	g->threads = false;
+	return s;
+}
+
 static struct twir_stmt *statement(struct gen *g, int depth)
 {
 	switch (below(g, depth > 0 ? 8 : 4)) {
@@ -441,6 +460,8 @@ static struct twir_stmt *statement(struct gen *g, int depth)
 		return loop(g, depth);
 	case 6:
 	case 7:
+		if (g->gpu)
+			return thread_loop(g, depth);
 		if (g->region || g->vectors)
 			return loop(g, depth);
 		return g->lanes > 1 && chance(g, 70)
@@ -485,8 +506,9 @@ static void make_program(struct gen *g, int number)
 	scope_of_symbols(g);
 	g->readable.n = g->writable.n = 0;
 	g->definition = false;
-	g->vectors = chance(g, 40);
-	g->lanes = g->vectors || chance(g, 20) ? 0 : 2 << below(g, 4);
+	g->gpu = chance(g, 20);
+	g->vectors = !g->gpu && chance(g, 40);
+	g->lanes = g->gpu || g->vectors || chance(g, 20) ? 0 : 2 << below(g, 4);
 	p->name = arena_printf(g->a, "p%d", number);
 	for (int i = 1 + (int)below(g, 3); i > 0; i--) {
 		struct twir_tensor *t = tensor(g, TWIR_IN);
@@ -502,7 +524,7 @@ static void make_program(struct gen *g, int number)
 	}
 	p->nparams = params.n;
 	p->params = params.at;
-	p->levels[0] = TWIR_CORE;
+	p->levels[0] = g->gpu ? TWIR_BLOCK : TWIR_CORE;
 	p->extents[0] = size(g);
 	p->nlevels = 1;
 	if (g->lanes) {
@@ -510,8 +532,18 @@ static void make_program(struct gen *g, int number)
 		p->extents[1] = twir_index(g->m, g->lanes);
 		p->nlevels = 2;
 	}
-	twir_worker(g->m, TWIR_CORE);
-	vec_push(g->a, &g->vars, g->m->workers[TWIR_CORE]);
+	if (g->gpu) {
+		const bool warps = chance(g, 50);
+		p->levels[1] = warps ? TWIR_WARP : TWIR_THREAD;
+		p->extents[1] = twir_index(g->m, warps ? 2 : 64);
+		p->levels[2] = TWIR_LANE;
+		p->extents[2] = twir_index(g->m, 32);
+		p->nlevels = warps ? 3 : 2;
+		twir_worker(g->m, TWIR_THREAD);
+		vec_push(g->a, &g->vars, g->m->workers[TWIR_THREAD]);
+	}
+	twir_worker(g->m, p->levels[0]);
+	vec_push(g->a, &g->vars, g->m->workers[p->levels[0]]);
 	if (chance(g, 40)) {
 		expr n = size(g);
 		const struct twir_map *map = twir_compose(g->m, twir_spatial(g->m, 1, &n), random_factor(g, 1, false));
@@ -519,7 +551,7 @@ static void make_program(struct gen *g, int number)
 		int64_t have, need;
 		launch = twir_map_workers(g->m, map);
 		if (!twir_const_int(p->extents[0], &have) || !twir_const_int(launch, &need) || need <= have)
-			twir_append(&p->body, formap(g, map, 1, TWIR_CORE, TWIR_CORE, 3));
+			twir_append(&p->body, formap(g, map, 1, p->levels[0], p->levels[0], 3));
 	}
 	twir_append(&p->body, block(g, 3));
 	twir_program_symbols(g->m, p);
@@ -531,7 +563,7 @@ static void make_define(struct gen *g)
 	struct twir_compute *c = ARENA_NEW(g->a, struct twir_compute);
 	scope_of_symbols(g);
 	g->definition = true;
-	g->vectors = g->region = false;
+	g->vectors = g->region = g->gpu = false;
 	c->out = tensor(g, TWIR_TENSOR);
 	c->axes = ARENA_ARRAY(g->a, struct twir_var *, c->out->rank);
 	for (int i = 0; i < c->out->rank; i++) {

@@ -1,6 +1,7 @@
 /* rooms: base tmap ir */
-/* The text form. Every text of test/ir/ prints, parses and prints to the same bytes; bad texts are refused at the right place; nothing crashes.
- * With arguments it is a tool: test_ir_text FILE.tw prints the file canonically, after verifying it. */
+/* The text form. Every text of test/ir/ prints, parses and prints to the same bytes; bad texts are refused at the
+ * right place; nothing crashes. With arguments it is a tool: test_ir_text FILE.tw prints the file canonically, after
+ * verifying it. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -283,7 +284,8 @@ static uint32_t random_below(uint32_t n)
 	return n ? (uint32_t)((seed >> 33) % n) : 0;
 }
 
-/* Bytes changed, removed, doubled, pieces moved: parsed or refused, never worse. What parses must print and parse again. */
+/* Bytes changed, removed, doubled, pieces moved: parsed or refused, never worse. What parses must print and parse
+ * again. */
 static void mutate_text(const char *name, const char *text)
 {
 	const char *count = getenv("TW_FUZZ");
