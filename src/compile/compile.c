@@ -31,17 +31,6 @@ void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...)
 	c->o->log(c->o->log_arg, level, text);
 }
 
-void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder)
-{
-	const struct tw_compile_options *o = c->o;
-	const struct tw_onnx_source source = {.bytes = model, .size = (size_t)bytes, .name = "model", .folder = folder,
-					      .files = &c->files, .nfixed = o->nfixed, .fixed_names = o->fixed_names,
-					      .fixed_values = o->fixed_values};
-	c->m = twir_module_new(c->arena);
-	c->g = tw_onnx_import(c->arena, c->m, &source);
-	tw_infer(c->g);
-}
-
 static void optimise(struct twc *c)
 {
 	opt_fold_constants(c->g);

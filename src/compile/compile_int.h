@@ -10,6 +10,11 @@
 #include "pass/pass.h"
 #include "rt/rt.h"
 
+struct twc_value { /* a symbol that is the value of an input's element */
+	struct twir_var *symbol;
+	int input, element;
+};
+
 struct twc {
 	struct tw_arena *arena;
 	struct twir_module *m;
@@ -22,6 +27,7 @@ struct twc {
 	struct tw_groups groups;
 	VEC(struct twir_program *) programs; /* one for each kernel of each group's launch, in order */
 	struct tw_object code;
+	VEC(struct twc_value) value_symbols;
 	VEC(struct twir_var *) symbols; /* of the plan: those that some input's size tells */
 	struct twrt_plan plan;
 	double started; /* seconds */
@@ -37,7 +43,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 void twc_progress(struct twc *c, const char *stage, int done, int all);
 void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...) TW_PRINTF(3, 4);
 
-/* compile.c: import and infer */
+/* graph.c: import and infer */
 void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder);
 /* dump.c: an `after` that writes one file for each program and pass to the options' dump_dir */
 void twc_dump(void *arg, struct twc *c, int number, const char *pass, const struct twir_program *p);

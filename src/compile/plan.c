@@ -199,17 +199,23 @@ static void add_meta(struct planner *p, struct twrt_plan *plan)
 	plan->meta_values = values.at;
 }
 
-/* Where the value of a symbol comes from: the first input dimension that is just this symbol. */
-static bool find_source(const struct tw_graph *g, const struct twir_var *v, struct twrt_source *source)
+/* Where the value of a symbol comes from: the first input dimension that is just this symbol, or an element of an input. */
+static bool find_source(const struct twc *c, const struct twir_var *v, struct twrt_source *source)
 {
+	const struct tw_graph *g = c->g;
 	for (int i = 0; i < g->inputs.n; i++) {
 		const struct tw_tensor *t = &g->tensors.at[g->inputs.at[i]];
 		for (int d = 0; d < t->rank; d++)
 			if (t->shape[d]->kind == TWIR_Var && t->shape[d]->u.var == v) {
-				*source = (struct twrt_source){i, d};
+				*source = (struct twrt_source){.input = i, .dim = d};
 				return true;
 			}
 	}
+	for (int i = 0; i < c->value_symbols.n; i++)
+		if (c->value_symbols.at[i].symbol == v) {
+			*source = (struct twrt_source){.input = c->value_symbols.at[i].input, .dim = -1 - c->value_symbols.at[i].element};
+			return true;
+		}
 	return false;
 }
 
@@ -218,17 +224,39 @@ static void add_symbols(struct planner *p, struct twrt_plan *plan)
 	struct twc *c = p->c;
 	VEC(const char *) names = {0};
 	VEC(struct twrt_source) sources = {0};
+	struct twrt_source source;
 	for (int s = 0; s < c->m->symbols.n; s++) {
-		struct twrt_source source;
-		if (!find_source(c->g, c->m->symbols.at[s], &source))
+		if (!find_source(c, c->m->symbols.at[s], &source))
 			continue;
 		vec_push(p->a, &c->symbols, c->m->symbols.at[s]);
 		vec_push(p->a, &names, c->m->symbols.at[s]->name);
 		vec_push(p->a, &sources, source);
 	}
+	for (int s = 0; s < c->g->decided.n; s++) { /* their bounds speak of the symbols before */
+		const struct tw_decided *d = &c->g->decided.at[s];
+		source = (struct twrt_source){.input = -1, .most = size(p, d->most)};
+		vec_push(p->a, &c->symbols, d->symbol);
+		vec_push(p->a, &names, d->symbol->name);
+		vec_push(p->a, &sources, source);
+	}
 	plan->nsymbols = c->symbols.n;
 	plan->symbols = names.at;
 	plan->sources = sources.at;
+}
+
+/* Sizes that inference had to take for equal: a run that breaks it is refused. */
+static void add_checks(struct planner *p, struct twrt_plan *plan)
+{
+	const struct tw_graph *g = p->c->g;
+	struct twrt_check *checks = ARENA_ARRAY(p->a, struct twrt_check, g->requires.n);
+	for (int i = 0; i < g->requires.n; i++) {
+		const struct tw_require *r = &g->requires.at[i];
+		checks[i].cond = size(p, twir_eq(p->c->m, r->a, r->b));
+		checks[i].text = arena_printf(p->a, "%s: %s must be equal to %s", r->why, twir_print_expr(p->a, r->a),
+					      twir_print_expr(p->a, r->b));
+	}
+	plan->nchecks = g->requires.n;
+	plan->checks = checks;
 }
 
 void twc_plan(struct twc *c)
@@ -238,6 +266,7 @@ void twc_plan(struct twc *c)
 	struct twrt_plan *plan = &c->plan;
 	map_init(&p.of_tensor, p.a);
 	add_symbols(&p, plan);
+	add_checks(&p, plan);
 	struct twrt_io *inputs = ARENA_ARRAY(p.a, struct twrt_io, g->inputs.n);
 	struct twrt_io *outputs = ARENA_ARRAY(p.a, struct twrt_io, g->outputs.n);
 	for (int i = 0; i < g->inputs.n; i++) {
