@@ -1,4 +1,25 @@
-/* parse_int: the lexer and the parts of the recursive-descent parser of .tw texts. */
+/* parse_int: the lexer and the parts of the recursive-descent parser of .tw texts.
+ *
+ *   module    { symbol NAME [in LO..[HI]] [multiple N], ..;  |  func NAME(x: TYPE, ..): TYPE { {let x = E;} return E; }
+ *             | tensor TENSOR;  |  define TENSOR = (i, ..) => E [from "ORIGIN"];
+ *             | program NAME([out] TENSOR [alias INPUT], ..) [launch LEVEL(E), ..] BLOCK }
+ *   TENSOR    NAME: TYPE[E, ..] [mirrors MAP] [layout row(E, ..) * .. [* strides(E, ..)]]
+ *   TYPE      i1 i8 .. u64 f16 bf16 f32 f64 index, or in registers a vector: f32x16
+ *   LEVEL     core lane block warp thread
+ *   MAP       FACTOR * FACTOR ..;  FACTOR is repeat(E, ..), spatial(E, ..), project(MAP, [DIM, ..]), (MAP) or a name from
+ *             map; extents may be followed by ranks = [..] and by unroll, vector or attrs = [plain, unroll, ..]
+ *   BLOCK     { STATEMENT .. }
+ *   STATEMENT let x = E;  |  shared TENSOR;  |  register TENSOR;  |  map NAME = MAP;
+ *             | T[E, .. [+: LANES] [where MASK]] = E;  |  T = E;  |  for i in repeat(E [, unroll]) BLOCK
+ *             | for (i, ..) in MAP [on LEVEL | on (LEVEL, ..)] [within (E, ..)] BLOCK
+ *             | if E BLOCK [else BLOCK | else if ..]  |  specialise E BLOCK  |  barrier LEVEL;
+ *   E         C ? A : B, then or, xor, and, comparisons (which do not chain), << >>, + -, * / %, prefix - and not, then
+ *             numbers (3 is index, 1.5 is f32, else a suffix: 3i32, 1.5f64; inf nan true false; a literal without a suffix
+ *             takes the type of what stands beside it), names, levels, T[E, .. [+: LANES [where MASK else E]]], T,
+ *             operations f(E, ..) of nodes.def, casts f32(E), bitcast_i32(E), calls of funcs (exp is exp_f32 or exp_f64),
+ *             sum prod fold_min fold_max .. (k < E, .., E), reduce(add, E), splat(E, LANES), iota_i32(LANES),
+ *             gather(T, E [where MASK else E])
+ * Comments run from # to the end of the line. A scalar beside a vector is splat. */
 #ifndef TW_PARSE_INT_H
 #define TW_PARSE_INT_H
 
