@@ -345,12 +345,20 @@ const char *twir_print_program(struct tw_arena *a, const struct twir_module *m, 
 	return p.b.at;
 }
 
+static void name_tensor(void *printer, const struct twir_expr *e)
+{
+	if (e->kind == TWIR_Load || e->kind == TWIR_Gather)
+		twir_print_tensor(printer, e->u.tensor);
+}
+
 const char *twir_print_compute(struct tw_arena *a, const struct twir_compute *c)
 {
 	struct twir_printer p;
 	twir_printer_init(&p, a);
 	twir_visit_tensor(c->out, symbols_of_tensor, &p);
 	twir_print_symbols(&p, c->value);
+	twir_print_tensor(&p, c->out);
+	twir_visit_expr(c->value, name_tensor, &p); /* tensors keep their names, axes give way */
 	put_compute(&p, c);
 	return p.b.at;
 }
