@@ -14,7 +14,7 @@ WERROR ?= OFF
 VENV := $(or $(TILEWRIGHT_VENV),.venv)
 PYTHON := $(VENV)/bin/python
 
-.PHONY: all build demo test test-all test-models lint format clean setup venv
+.PHONY: all configure build demo test test-all test-models lint format clean setup venv
 all: build
 
 setup:
@@ -23,8 +23,10 @@ setup:
 venv: setup
 	@tools/venv.sh
 
-build: setup
+configure: setup
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTW_WERROR=$(WERROR) >/dev/null
+
+build: configure
 	@cmake --build $(BUILD)
 
 test: build venv
@@ -36,7 +38,8 @@ test-all: build venv
 test-models: build venv
 	@$(PYTHON) tools/run_models.py $(BUILD)/tilewright
 
-demo: build
+demo: configure
+	@cmake --build $(BUILD) --target example_ocr
 	@tools/demo.sh $(BUILD)
 
 lint: setup
