@@ -100,6 +100,29 @@ static E swish(struct tw_opctx *x, E a)
 }
 ELEMENT(swish, "float")
 
+/* ---- SwiGLU: two inputs of one shape */
+
+static E swiglu(struct tw_opctx *x, E a, E b)
+{
+	return twir_mul(x->m, swish(x, a), b);
+}
+
+static void infer_swiglu(struct tw_opctx *x)
+{
+	tw_need_type(x, 0, "float");
+	tw_need_same_type(x, 0, 1);
+	if (tw_in_rank(x, 0) != tw_in_rank(x, 1))
+		tw_op_fail(x, TW_ERR_MODEL, "inputs of rank %d and %d", tw_in_rank(x, 0), tw_in_rank(x, 1));
+	for (int d = 0; d < tw_in_rank(x, 0); d++)
+		tw_same_size(x, tw_in_dim(x, 0, d), tw_in_dim(x, 1, d), "the two inputs");
+	tw_infer_same(x);
+}
+
+static void compute_swiglu(struct tw_opctx *x)
+{
+	tw_elementwise2(x, swiglu);
+}
+
 static E thresholded_relu(struct tw_opctx *x, E a)
 {
 	return twir_select(x->m, twir_lt(x->m, attr(x, "alpha", 1.0f, a), a), a, tw_like(x, a, 0));
@@ -283,5 +306,12 @@ const struct tw_op tw_ops_activation[] = {
 	 .compute = compute_clip},
 	{.name = "Clip", .since = 11, .in = {1, 3}, .out = {1, 1}, .infer = infer_clip, .compute = compute_clip},
 	{.name = "PRelu", .since = 7, .in = {2, 2}, .out = {1, 1}, .infer = infer_prelu, .compute = compute_prelu},
+	{.name = "SwiGLU",
+	 .since = 28,
+	 .in = {2, 2},
+	 .out = {1, 1},
+	 .attrs = attrs_alpha,
+	 .infer = infer_swiglu,
+	 .compute = compute_swiglu},
 	{0},
 };

@@ -1,4 +1,4 @@
-/* generate.c: tensors made from positions: Range, EyeLike, Trilu; running sums along an axis: CumSum, CumProd; ReverseSequence. */
+/* generate.c: tensors made from positions: Range, EyeLike, Trilu, windows of signal processing; running sums along an axis: CumSum, CumProd; ReverseSequence. */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>
@@ -198,6 +198,62 @@ static void compute_reverse(struct tw_opctx *x)
 	tw_define(x, y, axes, tw_load(x, t, t->rank, at));
 }
 
+/* ---- HannWindow, HammingWindow, BlackmanWindow: sums of cosines over a size that must be known */
+
+static enum twir_scalar window_type(struct tw_opctx *x)
+{
+	const int64_t type = tw_attr_int(x->node, "output_datatype", 1);
+	if (type != 1 && type != 10 && type != 11 && type != 16)
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output_datatype = %" PRId64 "; floats are", type);
+	return type == 1 ? TWIR_F32 : type == 10 ? TWIR_F16 : type == 11 ? TWIR_F64 : TWIR_BF16;
+}
+
+static void infer_window(struct tw_opctx *x)
+{
+	const E size = integer_input(x, 0);
+	tw_need_type(x, 0, "index");
+	if (!size)
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "a size that only data decides");
+	tw_set_out(x, 0, window_type(x), 1, &size);
+}
+
+static void window(struct tw_opctx *x, double a, double b, double c)
+{
+	struct twir_module *m = x->m;
+	struct twir_tensor *y = tw_y(x, 0);
+	E *i;
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const enum twir_scalar type = tw_compute_type(y->type);
+	const bool periodic = tw_attr_int(x->node, "periodic", 1) != 0;
+	const E n = twir_cast(m, type,
+			      periodic ? y->shape[0]
+				       : twir_max(m, twir_sub(m, y->shape[0], twir_index(m, 1)), twir_index(m, 1)));
+	const E turn = twir_div(m, twir_mul(m, twir_cast(m, type, i[0]), twir_float(m, type, 2 * M_PI)), n);
+	E v = twir_sub(m, twir_float(m, type, a), twir_mul(m, twir_float(m, type, b), tw_call(x, "cos", turn)));
+	if (c != 0)
+		v = twir_add(
+			m, v,
+			twir_mul(m, twir_float(m, type, c), tw_call(x, "cos", twir_mul(m, turn, tw_like(x, turn, 2)))));
+	tw_define(x, y, axes, v);
+}
+
+static void compute_hann(struct tw_opctx *x)
+{
+	window(x, 0.5, 0.5, 0);
+}
+
+static void compute_hamming(struct tw_opctx *x)
+{
+	window(x, 25.0 / 46, 21.0 / 46, 0);
+}
+
+static void compute_blackman(struct tw_opctx *x)
+{
+	window(x, 0.42, 0.5, 0.08);
+}
+
+static const struct tw_attr_spec attrs_window[] = {
+	{"output_datatype", TW_ATTR_INT, false}, {"periodic", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_eye[] = {{"dtype", TW_ATTR_INT, false}, {"k", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_upper[] = {{"upper", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_running[] = {
@@ -232,5 +288,26 @@ const struct tw_op tw_ops_generate[] = {
 	 .infer = infer_running,
 	 .compute = compute_cumprod},
 	{.name = "ReverseSequence", .since = 10, .in = {2, 2}, .out = {1, 1}, .attrs = attrs_reverse, FN(reverse)},
+	{.name = "HannWindow",
+	 .since = 17,
+	 .in = {1, 1},
+	 .out = {1, 1},
+	 .attrs = attrs_window,
+	 .infer = infer_window,
+	 .compute = compute_hann},
+	{.name = "HammingWindow",
+	 .since = 17,
+	 .in = {1, 1},
+	 .out = {1, 1},
+	 .attrs = attrs_window,
+	 .infer = infer_window,
+	 .compute = compute_hamming},
+	{.name = "BlackmanWindow",
+	 .since = 17,
+	 .in = {1, 1},
+	 .out = {1, 1},
+	 .attrs = attrs_window,
+	 .infer = infer_window,
+	 .compute = compute_blackman},
 	{0},
 };

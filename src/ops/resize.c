@@ -24,9 +24,9 @@ enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL };
 struct axis { /* of the input */
 	bool resized;
 	E in, out;
-	double scale;	   /* 0: out / in, known only at launch */
-	E num, den;	   /* the scale is exactly num / den; NULL: it is not a fraction */
-	double start, end; /* of the region, TF_CROP */
+	double scale; /* 0: out / in, known only at launch */
+	E num, den;   /* the scale is exactly num / den; NULL: it is not a fraction */
+	E start, end; /* of the region, TF_CROP */
 };
 
 struct resize {
@@ -153,12 +153,13 @@ static void read_scales(struct tw_opctx *x, struct resize *r, int n, const int *
 
 static void read_roi(struct tw_opctx *x, struct resize *r, int n, const int *axes)
 {
-	const double *roi;
-	if (!tw_has_in(x, 1) || tw_in_floats(x, 1, &roi) != 2 * n)
-		tw_op_fail(x, TW_ERR_UNSUPPORTED, "roi must be constant, with a start and an end for each axis");
+	if (!tw_has_in(x, 1) || tw_in_rank(x, 1) != 1)
+		tw_op_fail(x, TW_ERR_MODEL, "roi must hold a start and an end for each axis");
+	tw_same_size(x, tw_in_dim(x, 1, 0), twir_index(x->m, 2 * n), "roi (a start and an end for each axis)");
 	for (int k = 0; k < n; k++) {
-		r->axis[axes[k]].start = roi[k];
-		r->axis[axes[k]].end = roi[n + k];
+		const E start = twir_index(x->m, k), end = twir_index(x->m, n + k);
+		r->axis[axes[k]].start = twir_cast(x->m, TWIR_F32, tw_load(x, tw_x(x, 1), 1, &start));
+		r->axis[axes[k]].end = twir_cast(x->m, TWIR_F32, tw_load(x, tw_x(x, 1), 1, &end));
 	}
 }
 
@@ -291,9 +292,10 @@ static E source(struct tw_opctx *x, const struct resize *r, const struct axis *a
 		return unscaled(x, a, twir_add(m, o, number(x, 0.5)));
 	case TF_CROP:
 	default: {
-		const E step = twir_div(m, twir_mul(m, number(x, a->end - a->start), last_in), last_out);
-		const E line = twir_add(m, twir_mul(m, number(x, a->start), last_in), twir_mul(m, o, step));
-		return twir_select(m, several, line, twir_mul(m, number(x, 0.5 * (a->start + a->end)), last_in));
+		const E step = twir_div(m, twir_mul(m, twir_sub(m, a->end, a->start), last_in), last_out);
+		const E line = twir_add(m, twir_mul(m, a->start, last_in), twir_mul(m, o, step));
+		return twir_select(m, several, line,
+				   twir_mul(m, twir_mul(m, number(x, 0.5), twir_add(m, a->start, a->end)), last_in));
 	}
 	}
 }
