@@ -150,6 +150,26 @@ static void derive(struct twir_facts *f, const struct twirs_poly *p, int depth)
 	}
 }
 
+/* p >= 0 where all terms of one sign have a bound: the terms of the other sign have one too. With v >= 0, v < n says that
+ * n is positive. */
+static void narrow_side(struct twir_facts *f, const struct twirs_poly *p, bool positive, int depth)
+{
+	struct twirs_poly side;
+	side.n = 0;
+	side.c = p->c;
+	for (int k = 0; k < p->n; k++) {
+		if ((p->t[k].k > 0) == positive) {
+			side.t[side.n++] = p->t[k];
+			continue;
+		}
+		const int64_t hi = twirs_range_mono(f, &p->t[k]).hi;
+		if (hi > INT64_MAX / 2 || hi < INT64_MIN / 2 || __builtin_add_overflow(side.c, hi, &side.c))
+			return;
+	}
+	if (side.n < p->n)
+		narrow_atoms(f, &side, depth);
+}
+
 static bool same(const struct twirs_poly *p, const struct twirs_poly *q)
 {
 	if (p->n != q->n || p->c != q->c)
@@ -167,14 +187,17 @@ void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth)
 	if (p->n == 0 || s->facts.n > 256)
 		return;
 	narrow_atoms(f, p, depth);
+	narrow_side(f, p, true, depth);
+	narrow_side(f, p, false, depth);
 	twirs_expand(f, &q);
 	if (q.n > 0 && q.n <= p->n + TWIRS_TERMS / 2) {
 		narrow_atoms(f, &q, depth);
 		const size_t bytes = offsetof(struct twirs_poly, t) + sizeof(q.t[0]) * (size_t)q.n;
-		for (int k = 0; k < s->facts.n; k++)
-			if (same(s->facts.at[k], &q))
-				return;
-		vec_push(f->m->arena, &s->facts, arena_copy(f->m->arena, &q, bytes));
+		bool known = false;
+		for (int k = 0; k < s->facts.n && !known; k++)
+			known = same(s->facts.at[k], &q);
+		if (!known)
+			vec_push(f->m->arena, &s->facts, arena_copy(f->m->arena, &q, bytes));
 		if (depth > 0)
 			derive(f, &q, depth);
 	}

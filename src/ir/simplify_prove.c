@@ -245,7 +245,11 @@ static bool prove(struct proof *s, const struct twirs_poly *p, int depth)
 		return r.lo >= 0;
 	if (depth == 0 || --s->budget < 0 || is_hopeless(s, p) || !is_new(s, p))
 		return false;
-	return by_structure(s, p, depth) || by_facts(s, p, true, depth) || by_facts(s, p, false, depth);
+	if (by_facts(s, p, true, 1) || by_facts(s, p, false, 1)) /* one fact alone, before any search */
+		return true;
+	if (by_structure(s, p, depth))
+		return true;
+	return depth > 1 && (by_facts(s, p, true, depth) || by_facts(s, p, false, depth));
 }
 
 void twirs_expand(struct twir_facts *f, struct twirs_poly *p)

@@ -575,6 +575,15 @@ static void facts_come_and_go(void **state UNUSED)
 	assert_int_equal(twir_range_of(&f, n).hi, 5);
 	twir_facts_forget(&f, outer);
 	assert_int_equal(twir_range_of(&f, n).hi, INT64_MAX);
+	/* a worker below a product: no factor is 0 */
+	const struct twir_expr *h = twir_div(m, n, twir_index(m, 2)), *w = twir_div(m, k, twir_index(m, 2));
+	const struct twir_expr *core = twir_worker(m, TWIR_CORE), *area = twir_mul(m, h, w);
+	const struct twir_expr *whole = twir_add(m, twir_mul(m, twir_div(m, core, w), w), twir_mod(m, core, w));
+	assert_ptr_not_equal(twir_simplify(&f, whole), core);
+	(void)twir_facts_assume(&f, twir_lt(m, core, twir_mul(m, n, twir_ceildiv(m, area, twir_index(m, 32)))));
+	assert_true(twir_prove(&f, twir_lt(m, twir_index(m, 0), w)));
+	assert_true(twir_prove(&f, twir_lt(m, twir_index(m, 1), k)));
+	assert_ptr_equal(twir_simplify(&f, whole), core);
 	arena_free(a);
 }
 
