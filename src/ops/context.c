@@ -225,6 +225,42 @@ const struct twir_expr *tw_product(struct tw_opctx *x, int n, const struct twir_
 	return tw_simplify(x, p);
 }
 
+bool tw_may_be_negative(struct tw_opctx *x, const struct twir_expr *e)
+{
+	struct twir_facts f;
+	twir_facts_init(&f, x->m);
+	return twir_range_of(&f, e).lo < 0;
+}
+
+int tw_axes_conditions(struct tw_opctx *x, const char *attr, int input, int rank, const struct twir_expr **is_axis)
+{
+	struct twir_module *m = x->m;
+	const struct twir_expr *const *values;
+	const int64_t *plain = NULL;
+	int n = -1;
+	if (input >= 0 && tw_has_in(x, input) && tw_in_consts(x, input, &plain) < 0) {
+		n = tw_in_values(x, input, &values);
+		if (n < 0)
+			tw_op_fail(x, TW_ERR_UNSUPPORTED, "'%s' (input %d) must be known when the model is compiled",
+				   attr, input);
+	} else {
+		n = tw_ints(x, attr, input, &plain);
+	}
+	for (int d = 0; d < rank; d++)
+		is_axis[d] = twir_bool(m, false);
+	for (int k = 0; k < n; k++)
+		for (int d = 0; d < rank; d++) {
+			const struct twir_expr *hit;
+			if (plain)
+				hit = twir_bool(m, tw_axis(x, plain[k], rank) == d);
+			else
+				hit = twir_or(m, twir_eq(m, values[k], twir_index(m, d)),
+					      twir_eq(m, values[k], twir_index(m, d - rank)));
+			is_axis[d] = tw_simplify(x, twir_or(m, is_axis[d], hit));
+		}
+	return n;
+}
+
 const struct twir_expr *tw_decided_size(struct tw_opctx *x, int i, const struct twir_expr *most)
 {
 	const char *name = *tw_out(x, i)->name ? tw_out(x, i)->name : x->node->name;

@@ -29,12 +29,13 @@ static E range_length(struct tw_opctx *x)
 	}
 	const E s = integer_input(x, 0), l = integer_input(x, 1), d = integer_input(x, 2);
 	int64_t step;
-	if (!s || !l || !d || !twir_const_int(d, &step))
+	if (!s || !l || !d)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "a length that only data decides");
-	if (step == 0 || step < -(1ll << 40) || step > 1ll << 40)
+	if (twir_const_int(d, &step) && (step == 0 || step < -(1ll << 40) || step > 1ll << 40))
 		tw_op_fail(x, TW_ERR_MODEL, "a step of %" PRId64, step);
-	const E span = step > 0 ? twir_sub(m, l, s) : twir_sub(m, s, l);
-	return tw_simplify(x, twir_max(m, zero, twir_ceildiv(m, span, twir_index(m, step > 0 ? step : -step))));
+	const E up = twir_ceildiv(m, twir_sub(m, l, s), d),
+		down = twir_ceildiv(m, twir_sub(m, s, l), twir_unary(m, TWIR_Neg, d));
+	return tw_simplify(x, twir_max(m, zero, twir_select(m, twir_lt(m, zero, d), up, down)));
 }
 
 static void infer_range(struct tw_opctx *x)
@@ -118,18 +119,18 @@ static void compute_trilu(struct tw_opctx *x)
 
 /* ---- CumSum, CumProd */
 
-static int running_axis(struct tw_opctx *x)
+/* The axis as conditions: it may be known only at launch. */
+static void running_axis(struct tw_opctx *x, E *is_axis)
 {
-	const int64_t *axis;
-	if (tw_in_consts(x, 1, &axis) != 1)
-		tw_op_fail(x, TW_ERR_UNSUPPORTED, "an axis that only data decides");
-	return tw_axis(x, axis[0], tw_in_rank(x, 0));
+	if (tw_axes_conditions(x, "axis", 1, tw_in_rank(x, 0), is_axis) != 1)
+		tw_op_fail(x, TW_ERR_MODEL, "axis must be one number");
 }
 
 static void infer_running(struct tw_opctx *x)
 {
+	E is_axis[TWIR_MAX_RANK];
 	tw_need_type(x, 0, "float i32 i64 u32 u64");
-	running_axis(x);
+	running_axis(x, is_axis);
 	tw_infer_same(x);
 }
 
@@ -137,17 +138,22 @@ static void running(struct tw_opctx *x, enum twir_kind op)
 {
 	struct twir_module *m = x->m;
 	struct twir_tensor *t = tw_x(x, 0), *y = tw_y(x, 0);
-	const int axis = running_axis(x);
 	const bool exclusive = tw_attr_int(x->node, "exclusive", 0) != 0,
 		   reverse = tw_attr_int(x->node, "reverse", 0) != 0;
-	E *i, at[TWIR_MAX_RANK];
-	struct twir_var **axes = tw_axes(x, y, &i), *k = tw_fold_axis(x, "k", t->shape[axis]);
+	E *i, at[TWIR_MAX_RANK], is_axis[TWIR_MAX_RANK], extent = twir_index(m, 1), own = twir_index(m, 0);
+	struct twir_var **axes = tw_axes(x, y, &i);
+	running_axis(x, is_axis);
+	for (int d = 0; d < t->rank; d++) {
+		extent = twir_select(m, is_axis[d], t->shape[d], extent);
+		own = twir_select(m, is_axis[d], i[d], own);
+	}
+	struct twir_var *k = tw_fold_axis(x, "k", extent);
+	const E ke = twir_var(m, k), a = reverse ? own : ke, b = reverse ? ke : own;
 	for (int d = 0; d < t->rank; d++)
-		at[d] = d == axis ? twir_var(m, k) : i[d];
-	const E a = reverse ? i[axis] : at[axis], b = reverse ? at[axis] : i[axis];
+		at[d] = twir_select(m, is_axis[d], ke, i[d]);
 	const E v = tw_load(x, t, t->rank, at), counts = exclusive ? twir_lt(m, a, b) : twir_le(m, a, b);
 	const E body = twir_select(m, counts, v, tw_like(x, v, op == TWIR_Add ? 0 : 1));
-	tw_define(x, y, axes, twir_fold(m, op, 1, &k, &t->shape[axis], body));
+	tw_define(x, y, axes, twir_fold(m, op, 1, &k, &extent, body));
 }
 
 static void compute_cumsum(struct tw_opctx *x)

@@ -58,8 +58,10 @@ static void infer_expand(struct tw_opctx *x)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output of rank %d; at most %d are supported", out, TWIR_MAX_RANK);
 	const E one = twir_index(x->m, 1);
 	for (int d = 0; d < out; d++) {
-		const E a = d >= out - rank ? tw_in_dim(x, 0, d - (out - rank)) : one,
-			b = d >= out - n ? values[d - (out - n)] : one;
+		const E a = d >= out - rank ? tw_in_dim(x, 0, d - (out - rank)) : one;
+		E b = d >= out - n ? values[d - (out - n)] : one;
+		if (b->kind != TWIR_Const && tw_may_be_negative(x, b)) /* may be 1, too */
+			b = a == one ? b : twir_select(x->m, twir_eq(x->m, b, one), a, b);
 		shape[d] = a == one ? b : b == one ? a : tw_same_size(x, a, b, "input and new shape");
 	}
 	tw_set_out(x, 0, tw_in_type(x, 0), out, shape);
@@ -155,17 +157,18 @@ static E *split_starts(struct tw_opctx *x)
 	const int n = x->node->nout;
 	const E size = tw_in_dim(x, 0, split_axis(x));
 	E *start = ARENA_ARRAY(x->arena, E, n + 1);
-	const int64_t *sizes;
-	const int count = tw_ints(x, "split", 1, &sizes);
+	E const *sizes = NULL;
+	const int64_t *plain;
+	int count = tw_has_in(x, 1) ? tw_in_values(x, 1, &sizes) : tw_attr_ints(x->node, "split", &plain);
+	if (tw_has_in(x, 1) && count < 0)
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "sizes that only data decides");
 	start[0] = twir_index(x->m, 0);
 	if (count >= 0) {
 		if (count != n)
 			tw_op_fail(x, TW_ERR_MODEL, "%d sizes for %d outputs", count, n);
-		for (int k = 0; k < n; k++) {
-			if (sizes[k] < 0)
-				tw_op_fail(x, TW_ERR_MODEL, "size %" PRId64 " of output %d", sizes[k], k);
-			start[k + 1] = twir_add(x->m, start[k], twir_index(x->m, sizes[k]));
-		}
+		for (int k = 0; k < n; k++)
+			start[k + 1] =
+				tw_simplify(x, twir_add(x->m, start[k], sizes ? sizes[k] : twir_index(x->m, plain[k])));
 		tw_same_size(x, start[n], size, "sum of the sizes");
 		return start;
 	}

@@ -89,6 +89,11 @@ const struct twir_expr *tw_simplify(struct tw_opctx *x, const struct twir_expr *
 /* The sizes must be equal: proved, refused, or left to a check at launch (tw_graph_require). Returns the simpler of the two. */
 const struct twir_expr *tw_same_size(struct tw_opctx *x, const struct twir_expr *a, const struct twir_expr *b,
 				     const char *what);
+/* A value of an input that decides shapes may be anything at launch (-1, 0, 5); a size cannot be negative. */
+bool tw_may_be_negative(struct tw_opctx *x, const struct twir_expr *e);
+/* Axes given as an attribute or input: for each of `rank` axes the condition that it is among them (constants where they are known); the number of axes, -1: neither
+   is given. */
+int tw_axes_conditions(struct tw_opctx *x, const char *attr, int input, int rank, const struct twir_expr **is_axis);
 /* A size of output i that only data decides, at most `most`: a new symbol. For host operators. */
 const struct twir_expr *tw_decided_size(struct tw_opctx *x, int i, const struct twir_expr *most);
 const struct twir_expr *tw_product(struct tw_opctx *x, int n, const struct twir_expr *const *sizes);

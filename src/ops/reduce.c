@@ -7,33 +7,63 @@
 typedef const struct twir_expr *E;
 
 struct reduction {
-	int rank, n;
-	bool gone[TWIR_MAX_RANK], keep, nothing; /* nothing: no axis is reduced, the operator is an identity */
+	int rank, n;	       /* of the input; axes that go */
+	bool keep, nothing;    /* nothing: no axis is reduced, the operator is an identity */
+	E gone[TWIR_MAX_RANK]; /* is the axis reduced: constants, or conditions on values known at launch */
 };
+
+static bool surely(E condition, bool value)
+{
+	int64_t v;
+	return twir_const_int(condition, &v) && (v != 0) == value;
+}
 
 static void read_axes(struct tw_opctx *x, struct reduction *r)
 {
-	const int64_t *axes;
-	const int n = tw_ints(x, "axes", 1, &axes);
 	*r = (struct reduction){.rank = tw_in_rank(x, 0), .keep = tw_attr_int(x->node, "keepdims", 1) != 0};
-	r->nothing = n <= 0 && tw_attr_int(x->node, "noop_with_empty_axes", 0);
-	for (int k = 0; k < n; k++)
-		r->gone[tw_axis(x, axes[k], r->rank)] = true;
-	for (int d = 0; d < r->rank; d++) {
-		if (n <= 0 && !r->nothing)
-			r->gone[d] = true;
-		r->n += r->gone[d];
-	}
+	r->n = tw_axes_conditions(x, "axes", 1, r->rank, r->gone);
+	r->nothing = r->n <= 0 && tw_attr_int(x->node, "noop_with_empty_axes", 0);
+	for (int d = 0; d < r->rank && r->n <= 0 && !r->nothing; d++)
+		r->gone[d] = twir_bool(x->m, true);
+	if (r->n <= 0)
+		r->n = r->nothing ? 0 : r->rank;
+	if (r->n > r->rank)
+		tw_op_fail(x, TW_ERR_MODEL, "%d axes for rank %d", r->n, r->rank);
+}
+
+/* Where an input axis stands among those that stay */
+static E position(struct tw_opctx *x, const struct reduction *r, int d)
+{
+	E p = twir_index(x->m, 0);
+	for (int e = 0; e < d; e++)
+		p = twir_add(x->m, p, twir_select(x->m, r->gone[e], twir_index(x->m, 0), twir_index(x->m, 1)));
+	return tw_simplify(x, p);
 }
 
 static int reduced_shape(struct tw_opctx *x, const struct reduction *r, E *shape)
 {
-	int n = 0;
+	struct twir_module *m = x->m;
+	if (r->keep) {
+		for (int d = 0; d < r->rank; d++)
+			shape[d] = twir_select(m, r->gone[d], twir_index(m, 1), tw_in_dim(x, 0, d));
+		return r->rank;
+	}
+	int stay = 0;
 	for (int d = 0; d < r->rank; d++)
-		if (!r->gone[d])
-			shape[n++] = tw_in_dim(x, 0, d);
-		else if (r->keep)
-			shape[n++] = twir_index(x->m, 1);
+		stay += !surely(r->gone[d], true);
+	bool known = true;
+	for (int d = 0; d < r->rank; d++)
+		known = known && r->gone[d]->kind == TWIR_Const;
+	const int n = known ? stay : r->rank - r->n;
+	for (int j = 0; j < n; j++) {
+		E size = twir_index(m, 0);
+		for (int d = r->rank - 1; d >= 0; d--) {
+			const E here =
+				twir_and(m, twir_not(m, r->gone[d]), twir_eq(m, position(x, r, d), twir_index(m, j)));
+			size = twir_select(m, tw_simplify(x, here), tw_in_dim(x, 0, d), size);
+		}
+		shape[j] = size;
+	}
 	return n;
 }
 
@@ -58,31 +88,35 @@ static void infer_extreme(struct tw_opctx *x)
 	infer_as(x, tw_in_type(x, 0));
 }
 
-/* Coordinates in the input of the output's element, fold axes where axes are gone. */
-static int fold_axes(struct tw_opctx *x, const struct reduction *r, E const *i, E *at, struct twir_var **fold,
-		     E *extent)
+/* Coordinates in the input of the output's element, fold axes where axes are gone or may be. */
+static int fold_axes(struct tw_opctx *x, const struct reduction *r, int out_rank, E const *i, E *at,
+		     struct twir_var **fold, E *extent)
 {
-	int n = 0, o = 0;
+	struct twir_module *m = x->m;
+	int n = 0;
 	for (int d = 0; d < r->rank; d++) {
-		if (!r->gone[d]) {
-			at[d] = i[o++];
+		const E place = r->keep ? NULL : position(x, r, d);
+		E own = r->keep ? i[d] : twir_index(m, 0);
+		for (int j = 0; !r->keep && j < out_rank; j++)
+			own = twir_select(m, tw_simplify(x, twir_eq(m, place, twir_index(m, j))), i[j], own);
+		at[d] = own;
+		if (surely(r->gone[d], false))
 			continue;
-		}
-		o += r->keep;
-		extent[n] = tw_in_dim(x, 0, d);
+		extent[n] = twir_select(m, r->gone[d], tw_in_dim(x, 0, d), twir_index(m, 1));
 		fold[n] = tw_fold_axis(x, "k", extent[n]);
-		at[d] = twir_var(x->m, fold[n++]);
+		at[d] = twir_select(m, r->gone[d], twir_var(m, fold[n++]), own);
 	}
 	return n;
 }
 
 typedef E (*step_fn)(struct tw_opctx *x, E v);
 
-static E reduced(struct tw_opctx *x, const struct reduction *r, E const *i, enum twir_kind op, step_fn before)
+static E reduced(struct tw_opctx *x, const struct reduction *r, int out_rank, E const *i, enum twir_kind op,
+		 step_fn before)
 {
 	E at[TWIR_MAX_RANK], extent[TWIR_MAX_RANK];
 	struct twir_var *fold[TWIR_MAX_RANK];
-	const int n = fold_axes(x, r, i, at, fold, extent);
+	const int n = fold_axes(x, r, out_rank, i, at, fold, extent);
 	E v = tw_load(x, tw_x(x, 0), r->rank, at);
 	if (before)
 		v = before(x, v);
@@ -96,7 +130,7 @@ static void reduce(struct tw_opctx *x, enum twir_kind op, step_fn before, step_f
 	read_axes(x, &r);
 	struct twir_tensor *y = tw_y(x, 0);
 	struct twir_var **axes = tw_axes(x, y, &i);
-	E v = reduced(x, &r, i, op, before);
+	E v = reduced(x, &r, y->rank, i, op, before);
 	if (after)
 		v = after(x, v);
 	tw_define(x, y, axes, v);
@@ -143,12 +177,10 @@ static E mean_of(struct tw_opctx *x, E sum)
 {
 	struct reduction r;
 	E sizes[TWIR_MAX_RANK];
-	int n = 0;
 	read_axes(x, &r);
 	for (int d = 0; d < r.rank; d++)
-		if (r.gone[d])
-			sizes[n++] = tw_in_dim(x, 0, d);
-	return twir_div(x->m, sum, tw_size_as(x, sum, tw_product(x, n, sizes)));
+		sizes[d] = twir_select(x->m, r.gone[d], tw_in_dim(x, 0, d), twir_index(x->m, 1));
+	return twir_div(x->m, sum, tw_size_as(x, sum, tw_product(x, r.rank, sizes)));
 }
 
 static void compute_sum(struct tw_opctx *x)
@@ -208,12 +240,12 @@ static void compute_log_sum_exp(struct tw_opctx *x)
 	const enum twir_scalar type = tw_compute_type(y->type), wide = twir_is_float(type) ? type : TWIR_F64;
 	struct twir_tensor *top = tw_temp(x, "top", wide, y->rank, y->shape);
 	struct twir_var **axes = tw_axes(x, top, &i);
-	const E best = twir_cast(m, wide, reduced(x, &r, i, TWIR_Max, NULL));
+	const E best = twir_cast(m, wide, reduced(x, &r, y->rank, i, TWIR_Max, NULL));
 	const E big = twir_float(m, wide, __builtin_inf());
 	const E finite = twir_lt(m, twir_unary(m, TWIR_Abs, best), big);
 	tw_define(x, top, axes, twir_select(m, finite, best, twir_float(m, wide, 0)));
 	axes = tw_axes(x, y, &i);
-	const int n = fold_axes(x, &r, i, at, fold, extent);
+	const int n = fold_axes(x, &r, y->rank, i, at, fold, extent);
 	const E shift = tw_load(x, top, y->rank, i), v = twir_cast(m, wide, tw_load(x, tw_x(x, 0), r.rank, at));
 	const E e = tw_call(x, "exp", twir_sub(m, v, shift));
 	const E sum = n ? twir_fold(m, TWIR_Add, n, fold, extent, e) : e;
@@ -225,7 +257,9 @@ static void compute_log_sum_exp(struct tw_opctx *x)
 static void read_arg(struct tw_opctx *x, struct reduction *r)
 {
 	*r = (struct reduction){.rank = tw_in_rank(x, 0), .n = 1, .keep = tw_attr_int(x->node, "keepdims", 1) != 0};
-	r->gone[tw_axis(x, tw_attr_int(x->node, "axis", 0), r->rank)] = true;
+	const int axis = tw_axis(x, tw_attr_int(x->node, "axis", 0), r->rank);
+	for (int d = 0; d < r->rank; d++)
+		r->gone[d] = twir_bool(x->m, d == axis);
 }
 
 static void infer_arg(struct tw_opctx *x)
@@ -249,9 +283,9 @@ static void arg(struct tw_opctx *x, enum twir_kind op)
 	struct twir_tensor *y = tw_y(x, 0);
 	struct twir_tensor *best = tw_temp(x, "best", tw_compute_type(tw_in_type(x, 0)), y->rank, y->shape);
 	struct twir_var **axes = tw_axes(x, best, &i);
-	tw_define(x, best, axes, reduced(x, &r, i, op, NULL));
+	tw_define(x, best, axes, reduced(x, &r, y->rank, i, op, NULL));
 	axes = tw_axes(x, y, &i);
-	fold_axes(x, &r, i, at, fold, extent);
+	fold_axes(x, &r, y->rank, i, at, fold, extent);
 	const E v = tw_load(x, tw_x(x, 0), r.rank, at), b = tw_load(x, best, y->rank, i);
 	E same = twir_eq(m, v, b);
 	if (twir_is_float(v->type.scalar)) /* a NaN is the largest and the smallest */

@@ -42,6 +42,23 @@ static E quotient(struct tw_opctx *x, int na, E const *all, int ns, E const *som
 	return tw_simplify(x, twir_div(x->m, tw_simplify(x, p), tw_simplify(x, by)));
 }
 
+/* Sizes that are known only at launch and may be 0 (copied) or -1 (what is left). */
+static void launch_shape(struct tw_opctx *x, int n, E const *values, bool keep_zero, E *shape)
+{
+	struct twir_module *m = x->m;
+	const E zero = twir_index(m, 0), one = twir_index(m, 1), open = twir_index(m, -1);
+	E others = one;
+	for (int d = 0; d < n; d++) {
+		shape[d] = values[d];
+		if (!keep_zero && d < tw_in_rank(x, 0))
+			shape[d] = twir_select(m, twir_eq(m, values[d], zero), tw_in_dim(x, 0, d), values[d]);
+		others = twir_mul(m, others, twir_select(m, twir_eq(m, values[d], open), one, shape[d]));
+	}
+	const E rest = twir_div(m, tw_product(x, tw_in_rank(x, 0), tw_in(x, 0)->shape), others);
+	for (int d = 0; d < n; d++)
+		shape[d] = twir_select(m, twir_eq(m, values[d], open), rest, shape[d]);
+}
+
 static void infer_reshape(struct tw_opctx *x)
 {
 	E const *values;
@@ -54,7 +71,12 @@ static void infer_reshape(struct tw_opctx *x)
 	const bool keep_zero = tw_attr_int(x->node, "allowzero", 0) != 0;
 	E shape[TWIR_MAX_RANK], others[TWIR_MAX_RANK];
 	int open = -1, count = 0;
-	for (int d = 0; d < n; d++) {
+	bool at_launch = false;
+	for (int d = 0; d < n; d++)
+		at_launch = at_launch || (values[d]->kind != TWIR_Const && tw_may_be_negative(x, values[d]));
+	if (at_launch)
+		launch_shape(x, n, values, keep_zero, shape);
+	for (int d = 0; d < n && !at_launch; d++) {
 		int64_t v = 1;
 		shape[d] = values[d];
 		const bool known = twir_const_int(values[d], &v);
@@ -92,45 +114,68 @@ static void infer_flatten(struct tw_opctx *x)
 
 /* ---- Squeeze, Unsqueeze: axes are an attribute up to opset 12, an input from 13 on */
 
+static E when(struct tw_opctx *x, E condition, E yes, E no)
+{
+	return tw_simplify(x, twir_select(x->m, condition, yes, no));
+}
+
+static E count_if(struct tw_opctx *x, int n, E const *conditions, bool value)
+{
+	E sum = twir_index(x->m, 0);
+	for (int d = 0; d < n; d++)
+		sum = twir_add(x->m, sum,
+			       twir_select(x->m, conditions[d], twir_index(x->m, value), twir_index(x->m, !value)));
+	return tw_simplify(x, sum);
+}
+
 static void infer_squeeze(struct tw_opctx *x)
 {
-	const int64_t *axes;
-	const int n = tw_ints(x, "axes", 1, &axes), rank = tw_in_rank(x, 0);
-	bool gone[TWIR_MAX_RANK] = {false};
-	for (int k = 0; k < n; k++)
-		gone[tw_axis(x, axes[k], rank)] = true;
-	E shape[TWIR_MAX_RANK];
-	int count = 0;
+	struct twir_module *m = x->m;
+	E gone[TWIR_MAX_RANK], shape[TWIR_MAX_RANK];
+	const int rank = tw_in_rank(x, 0), n = tw_axes_conditions(x, "axes", 1, rank, gone);
+	int64_t stay = rank - n;
 	for (int d = 0; d < rank; d++) {
-		const E size = tw_in_dim(x, 0, d);
+		const E size = tw_in_dim(x, 0, d), one = twir_index(m, 1);
 		if (n < 0)
-			gone[d] = size == twir_index(x->m, 1);
-		if (gone[d])
-			tw_same_size(x, size, twir_index(x->m, 1), "a squeezed axis");
-		else
-			shape[count++] = size;
+			gone[d] = twir_bool(m, size == one);
+		tw_same_size(x, when(x, gone[d], size, one), one, "a squeezed axis");
 	}
-	tw_set_out(x, 0, tw_in_type(x, 0), count, shape);
+	twir_const_int(count_if(x, rank, gone, false), &stay);
+	for (int j = 0; j < stay; j++) {
+		shape[j] = twir_index(m, 0);
+		for (int d = rank - 1; d >= 0; d--) {
+			const E here = twir_and(m, twir_not(m, gone[d]),
+						twir_eq(m, count_if(x, d, gone, false), twir_index(m, j)));
+			shape[j] = when(x, here, tw_in_dim(x, 0, d), shape[j]);
+		}
+	}
+	tw_set_out(x, 0, tw_in_type(x, 0), (int)stay, shape);
 }
 
 static void infer_unsqueeze(struct tw_opctx *x)
 {
-	const int64_t *axes;
-	const int n = tw_ints(x, "axes", 1, &axes), rank = tw_in_rank(x, 0) + (n > 0 ? n : 0);
+	struct twir_module *m = x->m;
+	E const *values;
+	E fresh[TWIR_MAX_RANK], shape[TWIR_MAX_RANK];
+	const int64_t *plain;
+	int n = tw_has_in(x, 1) ? tw_in_values(x, 1, &values) : tw_attr_ints(x->node, "axes", &plain);
 	if (n < 0)
-		tw_op_fail(x, TW_ERR_MODEL, "axes are missing");
-	if (n > TWIR_MAX_RANK || rank > TWIR_MAX_RANK)
+		tw_op_fail(x, tw_has_in(x, 1) ? TW_ERR_UNSUPPORTED : TW_ERR_MODEL, "axes are not known");
+	const int rank = tw_in_rank(x, 0) + n;
+	int64_t count = n;
+	if (rank > TWIR_MAX_RANK)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output of rank %d; at most %d are supported", rank, TWIR_MAX_RANK);
-	bool fresh[TWIR_MAX_RANK] = {false};
-	for (int k = 0; k < n; k++) {
-		const int axis = tw_axis(x, axes[k], rank);
-		if (fresh[axis])
-			tw_op_fail(x, TW_ERR_MODEL, "axis %d is given twice", axis);
-		fresh[axis] = true;
+	tw_axes_conditions(x, "axes", 1, rank, fresh);
+	if (twir_const_int(count_if(x, rank, fresh, true), &count) && count != n)
+		tw_op_fail(x, TW_ERR_MODEL, "an axis is given twice");
+	for (int j = 0; j < rank; j++) {
+		const E from = count_if(x, j, fresh, false);
+		shape[j] = twir_index(m, 1);
+		for (int d = tw_in_rank(x, 0) - 1; d >= 0; d--) {
+			const E here = twir_and(m, twir_not(m, fresh[j]), twir_eq(m, from, twir_index(m, d)));
+			shape[j] = when(x, here, tw_in_dim(x, 0, d), shape[j]);
+		}
 	}
-	E shape[TWIR_MAX_RANK];
-	for (int d = 0, from = 0; d < rank; d++)
-		shape[d] = fresh[d] ? twir_index(x->m, 1) : tw_in_dim(x, 0, from++);
 	tw_set_out(x, 0, tw_in_type(x, 0), rank, shape);
 }
 

@@ -8,8 +8,7 @@ typedef const struct twir_expr *E;
 /* ---- Slice: starts and ends are attributes up to opset 9, inputs from 10 on, and may hold sizes with symbols */
 
 struct slice {
-	E start[TWIR_MAX_RANK], size[TWIR_MAX_RANK];
-	int64_t step[TWIR_MAX_RANK];
+	E start[TWIR_MAX_RANK], size[TWIR_MAX_RANK], step[TWIR_MAX_RANK];
 };
 
 static int list(struct tw_opctx *x, const char *attr, int input, E const **values)
@@ -51,40 +50,70 @@ static E limited(struct tw_opctx *x, E v, E size, E low, E high)
 	return tw_simplify(x, twir_max(m, low, twir_min(m, at, high)));
 }
 
+/* Start and number of elements along an axis for a step that is upward, or one that is downward */
+static E one_way(struct tw_opctx *x, E start, E end, E size, E step, bool up, E *first)
+{
+	struct twir_module *m = x->m;
+	const E zero = twir_index(m, 0), last = up ? size : twir_sub(m, size, twir_index(m, 1));
+	*first = limited(x, start, size, zero, last);
+	const E stop = limited(x, end, size, up ? zero : twir_index(m, -1), last);
+	const E length = up ? twir_sub(m, stop, *first) : twir_sub(m, *first, stop);
+	const E stride = up ? step : twir_unary(m, TWIR_Neg, step);
+	return tw_simplify(x, twir_max(m, twir_ceildiv(m, length, tw_simplify(x, stride)), zero));
+}
+
+/* What slice k does to an axis of this size */
+static void slice_axis(struct tw_opctx *x, int k, E const *starts, E const *ends, E const *steps, E size, E *start,
+		       E *count, E *step)
+{
+	struct twir_module *m = x->m;
+	int64_t number = 1;
+	const bool known = !steps || twir_const_int(steps[k], &number);
+	if (number == 0)
+		tw_op_fail(x, TW_ERR_MODEL, "step 0");
+	number = number < -(1 << 30) ? -(1 << 30) : number > 1 << 30 ? 1 << 30 : number;
+	*step = known ? twir_index(m, number) : steps[k];
+	if (known) {
+		*count = one_way(x, starts[k], ends[k], size, *step, number > 0, start);
+		return;
+	}
+	E up, down;
+	const E upward = twir_lt(m, twir_index(m, 0), *step),
+		nup = one_way(x, starts[k], ends[k], size, *step, true, &up);
+	const E ndown = one_way(x, starts[k], ends[k], size, *step, false, &down);
+	*count = twir_select(m, upward, nup, ndown);
+	*start = twir_select(m, upward, up, down);
+}
+
 static void read_slice(struct tw_opctx *x, struct slice *s)
 {
 	struct twir_module *m = x->m;
 	const int rank = tw_in_rank(x, 0);
-	E const *starts, *ends;
-	const int n = list(x, "starts", 1, &starts), ne = list(x, "ends", 2, &ends);
-	const int64_t *axes, *steps;
-	const int na = tw_ints(x, "axes", 3, &axes), ns = tw_has_in(x, 4) ? tw_ints(x, "steps", 4, &steps) : -1;
-	const E zero = twir_index(m, 0), one = twir_index(m, 1);
+	E const *starts, *ends, *steps = NULL, *axes = NULL;
+	const int n = list(x, "starts", 1, &starts), ne = list(x, "ends", 2, &ends), na = list(x, "axes", 3, &axes);
+	const int ns = tw_has_in(x, 4) ? list(x, "steps", 4, &steps) : -1;
 	if (n < 0 || ne != n || (na >= 0 && na != n) || (ns >= 0 && ns != n) || (na < 0 && n > rank))
 		tw_op_fail(x, TW_ERR_MODEL, "starts, ends, axes and steps do not fit each other");
 	for (int d = 0; d < rank; d++) {
-		s->start[d] = zero;
+		s->start[d] = twir_index(m, 0);
 		s->size[d] = tw_in_dim(x, 0, d);
-		s->step[d] = 1;
+		s->step[d] = twir_index(m, 1);
 	}
 	for (int k = 0; k < n; k++) {
-		const int d = na < 0 ? k : tw_axis(x, axes[k], rank);
-		const E size = tw_in_dim(x, 0, d);
-		const int64_t step = ns < 0 ? 1 : steps[k];
-		if (step == 0)
-			tw_op_fail(x, TW_ERR_MODEL, "step 0");
-		s->step[d] = step;
-		if (step > 0) {
-			s->start[d] = limited(x, starts[k], size, zero, size);
-			const E length = twir_sub(m, limited(x, ends[k], size, zero, size), s->start[d]);
-			s->size[d] = tw_simplify(x, twir_max(m, twir_ceildiv(m, length, twir_index(m, step)), zero));
-		} else {
-			const E last = twir_sub(m, size, one);
-			s->step[d] = step < -(1 << 30) ? -(1 << 30) : step;
-			s->start[d] = limited(x, starts[k], size, zero, last);
-			const E length = twir_sub(m, s->start[d], limited(x, ends[k], size, twir_index(m, -1), last));
-			s->size[d] =
-				tw_simplify(x, twir_max(m, twir_ceildiv(m, length, twir_index(m, -s->step[d])), zero));
+		const E axis = na < 0 ? twir_index(m, k) : axes[k];
+		int64_t plain;
+		if (twir_const_int(axis, &plain))
+			tw_axis(x, plain, rank);
+		for (int d = 0; d < rank; d++) {
+			E start, count, step;
+			const E hit = twir_or(m, twir_eq(m, axis, twir_index(m, d)),
+					      twir_eq(m, axis, twir_index(m, d - rank)));
+			if (hit == twir_bool(m, false))
+				continue;
+			slice_axis(x, k, starts, ends, steps, tw_in_dim(x, 0, d), &start, &count, &step);
+			s->start[d] = twir_select(m, hit, start, s->start[d]);
+			s->size[d] = twir_select(m, hit, count, s->size[d]);
+			s->step[d] = twir_select(m, hit, step, s->step[d]);
 		}
 	}
 }
@@ -104,7 +133,7 @@ static void compute_slice(struct tw_opctx *x)
 	struct twir_var **axes = tw_axes(x, y, &i);
 	read_slice(x, &s);
 	for (int d = 0; d < y->rank; d++)
-		at[d] = twir_add(x->m, twir_mul(x->m, i[d], twir_index(x->m, s.step[d])), s.start[d]);
+		at[d] = twir_add(x->m, twir_mul(x->m, i[d], s.step[d]), s.start[d]);
 	tw_define(x, y, axes, tw_load(x, tw_x(x, 0), y->rank, at));
 }
 
