@@ -145,19 +145,25 @@ struct pad {
 
 static void read_pads(struct tw_opctx *x, struct pad *p)
 {
+	struct twir_module *m = x->m;
 	const int rank = tw_in_rank(x, 0);
-	E const *values;
-	const int n = list(x, "pads", 1, &values);
-	const int64_t *axes = NULL;
-	const int na = tw_has_in(x, 3) ? tw_ints(x, "axes", 3, &axes) : rank;
+	E const *values, *axes = NULL;
+	const int n = list(x, "pads", 1, &values), na = tw_has_in(x, 3) ? list(x, "axes", 3, &axes) : rank;
+	int64_t plain;
 	if (n != 2 * na)
 		tw_op_fail(x, TW_ERR_MODEL, "%d pads for %d axes", n, na);
 	for (int d = 0; d < rank; d++)
-		p->begin[d] = p->end[d] = twir_index(x->m, 0);
+		p->begin[d] = p->end[d] = twir_index(m, 0);
 	for (int k = 0; k < na; k++) {
-		const int d = axes ? tw_axis(x, axes[k], rank) : k;
-		p->begin[d] = values[k];
-		p->end[d] = values[na + k];
+		const E axis = axes ? axes[k] : twir_index(m, k);
+		if (twir_const_int(axis, &plain))
+			tw_axis(x, plain, rank);
+		for (int d = 0; d < rank; d++) {
+			const E hit = twir_or(m, twir_eq(m, axis, twir_index(m, d)),
+					      twir_eq(m, axis, twir_index(m, d - rank)));
+			p->begin[d] = twir_select(m, hit, values[k], p->begin[d]);
+			p->end[d] = twir_select(m, hit, values[na + k], p->end[d]);
+		}
 	}
 }
 
