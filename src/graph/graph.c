@@ -1,7 +1,7 @@
 /* graph.c: making and changing graphs of operators on tensors.
  *
- * Input: tensors and nodes in topological order. Output: ids, stable for the life of the graph. Everything lives in the
- * graph's arena. Invariant: a tensor has at most one producer, and a producer comes before its users. */
+ * Input: tensors and nodes in topological order. Output: ids, stable for the life of the graph. Everything lives in
+ * the graph's arena. Invariant: a tensor has at most one producer, and a producer comes before its users. */
 #include "graph/graph.h"
 
 struct tw_graph *tw_graph_new(struct tw_arena *a, struct twir_module *m)

@@ -1,5 +1,6 @@
-/* graph: ONNX-level graph of operators on tensors. Made by onnx/, read and changed by ops/ and opt/, turned into compute definitions by opt/lower.
- * Tensors and nodes are ids; no pointer into the vectors is held across growth. Sizes are IR expressions over symbols. */
+/* graph: ONNX-level graph of operators on tensors. Made by onnx/, read and changed by ops/ and opt/, turned into
+ * compute definitions by opt/lower. Tensors and nodes are ids; no pointer into the vectors is held across growth.
+ * Sizes are IR expressions over symbols. */
 #ifndef TW_GRAPH_H
 #define TW_GRAPH_H
 
@@ -38,8 +39,8 @@ struct tw_tensor {
 	enum twir_scalar type;		/* TWIR_VOID: not known yet */
 	int rank;			/* -1: not known yet */
 	const struct twir_expr **shape; /* rank sizes of type index */
-	const void *
-		data; /* constant: row-major little-endian elements (in the mapped model file or the arena); NULL: not constant */
+	/* constant: row-major little-endian elements (in the mapped model file or the arena); NULL: not constant */
+	const void *data;
 	int64_t bytes; /* of data */
 	int nvalues;   /* small integer tensors (shapes, axes): element values over symbols; -1: not known */
 	const struct twir_expr **values;
@@ -81,7 +82,7 @@ struct tw_graph {
 	int nmeta;		/* metadata_props of the model */
 	const char **meta_keys, **meta_values;
 	VEC(struct tw_require) requires; /* sizes that could not be proved equal: checked at launch */
-	VEC(struct tw_decided) decided; /* in the order of the nodes that decide them */
+	VEC(struct tw_decided) decided;	 /* in the order of the nodes that decide them */
 };
 
 struct tw_graph *tw_graph_new(struct tw_arena *a, struct twir_module *m);
@@ -102,7 +103,8 @@ void tw_graph_require(struct tw_graph *g, const struct twir_expr *a, const struc
 const char *tw_graph_print(struct tw_arena *a, const struct tw_graph *g); /* text form for --dump and golden tests */
 const char *tw_graph_shape_text(struct tw_arena *a, const struct tw_graph *g, tw_id t); /* "f32[1, 3, N, 224]" */
 
-/* attrs.c: the only way operators read attributes. Raise TW_ERR_MODEL naming node and attribute when the kind is wrong. */
+/* attrs.c: the only way operators read attributes. Raise TW_ERR_MODEL naming node and attribute when the kind is
+   wrong. */
 const struct tw_attr *tw_attr_find(const struct tw_node *n, const char *name); /* NULL: absent */
 int64_t tw_attr_int(const struct tw_node *n, const char *name, int64_t otherwise);
 float tw_attr_float(const struct tw_node *n, const char *name, float otherwise);

@@ -1,6 +1,7 @@
 /* attributes.c: AttributeProto to the graph's attributes.
  *
- * Input: a decoded attribute. Output: struct tw_attr with values in the arena; tensors become constants of the graph. */
+ * Input: a decoded attribute. Output: struct tw_attr with values in the arena; tensors become constants of the
+ * graph. */
 #include "onnx/onnx_int.h"
 
 enum { A_FLOAT = 1, A_INT, A_STRING, A_TENSOR, A_GRAPH, A_FLOATS, A_INTS, A_STRINGS };

@@ -1,7 +1,8 @@
 /* external.c: weights in files beside the model.
  *
- * Input: a location as the model gives it, offset and length. Output: the mapped bytes. Invariant: only regular files inside
- * the model's folder are opened: no absolute path, no "..", no symbolic link that leads outside; each is mapped once. */
+ * Input: a location as the model gives it, offset and length. Output: the mapped bytes. Invariant: only regular
+ * files inside the model's folder are opened: no absolute path, no "..", no symbolic link that leads outside; each
+ * is mapped once. */
 #include "onnx/onnx_int.h"
 
 #include <fcntl.h>

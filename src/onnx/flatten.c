@@ -1,9 +1,10 @@
 /* flatten.c: calls of model-local functions and branches of If become the nodes of their bodies.
  *
- * Input: a decoded model. Output: one flat list of nodes in which no node calls a function, names made unique by a prefix
- * for each call, references to a caller's attributes resolved. An If becomes both of its branches and, for each output, a node
- * (tilewright, Select) that takes the one the condition says: branches have no effects, so computing both is the same. Invariants: calls nest at most MAX_DEPTH deep (recursion ends
- * in an error) and the list stays below MAX_NODES, so a small file cannot grow without bound. */
+ * Input: a decoded model. Output: one flat list of nodes in which no node calls a function, names made unique by a
+ * prefix for each call, references to a caller's attributes resolved. An If becomes both of its branches and, for
+ * each output, a node (tilewright, Select) that takes the one the condition says: branches have no effects, so
+ * computing both is the same. Invariants: calls nest at most MAX_DEPTH deep (recursion ends in an error) and the
+ * list stays below MAX_NODES, so a small file cannot grow without bound. */
 #include "onnx/onnx_int.h"
 
 enum { MAX_DEPTH = 32, MAX_NODES = 1000000 };

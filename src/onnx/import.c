@@ -1,8 +1,8 @@
 /* import.c: an ONNX model to a graph.
  *
- * Input: the model's bytes and options. Output: a graph in topological order, constants in place, sizes of inputs as numbers and
- * symbols; types of intermediate tensors are left to inference. Malformed models raise TW_ERR_MODEL at once; everything
- * that is not supported is gathered first and raised as one TW_ERR_UNSUPPORTED. */
+ * Input: the model's bytes and options. Output: a graph in topological order, constants in place, sizes of inputs
+ * as numbers and symbols; types of intermediate tensors are left to inference. Malformed models raise TW_ERR_MODEL
+ * at once; everything that is not supported is gathered first and raised as one TW_ERR_UNSUPPORTED. */
 #include "onnx/onnx_int.h"
 #include "ops/op.h"
 

@@ -1,7 +1,7 @@
 /* model.c: ModelProto to plain structs.
  *
- * Input: the bytes of a model. Output: struct onnx_model; strings copied, tensors and attributes still slices of the file.
- * Invariants: every name that the importer relies on is present; memory is a small multiple of the file. */
+ * Input: the bytes of a model. Output: struct onnx_model; strings copied, tensors and attributes still slices of
+ * the file. Invariants: every name that the importer relies on is present; memory is a small multiple of the file. */
 #include "onnx/onnx_int.h"
 
 const char *onnx_domain(const char *domain)

@@ -1,7 +1,9 @@
-/* onnx: reads ONNX models and tensor files. Input: bytes, trusted in nothing. Output: a graph whose large constants point into those bytes.
+/* onnx: reads ONNX models and tensor files. Input: bytes, trusted in nothing. Output: a graph whose large constants
+ * point into those bytes.
  *
- * Every length is checked against the bytes at hand and memory stays within a small multiple of the file's size, so a damaged or hostile
- * file ends in TW_ERR_MODEL (malformed) or TW_ERR_UNSUPPORTED (one line for each thing that is missing). */
+ * Every length is checked against the bytes at hand and memory stays within a small multiple of the file's size, so
+ * a damaged or hostile file ends in TW_ERR_MODEL (malformed) or TW_ERR_UNSUPPORTED (one line for each thing that is
+ * missing). */
 #ifndef TW_ONNX_H
 #define TW_ONNX_H
 
@@ -9,7 +11,8 @@
 
 enum { TW_ONNX_MIN_OPSET = 7, TW_ONNX_MAX_OPSET = 28, TW_ONNX_MIN_IR = 3, TW_ONNX_MAX_IR = 14 };
 
-/* Files mapped for external data. Zeroed by the caller, closed by the caller after the graph's last use (and before the arena is freed). */
+/* Files mapped for external data. Zeroed by the caller, closed by the caller after the graph's last use (and before
+   the arena is freed). */
 struct tw_onnx_file {
 	const char *name;
 	void *at;
@@ -26,8 +29,8 @@ struct tw_onnx_tensor {
 	enum twir_scalar type;
 	int rank;
 	int64_t dims[TWIR_MAX_RANK];
-	const void *
-		data; /* row-major little-endian; aligned to its element only when copied (see tw_onnx_import); never NULL */
+	/* row-major little-endian; aligned to its element only when copied (see tw_onnx_import); never NULL */
+	const void *data;
 	int64_t bytes;
 };
 /* Reads a TensorProto file (.pb) held in memory; data is aligned to 16 bytes, in the arena. Raises. */
@@ -47,9 +50,10 @@ struct tw_onnx_source {
 	const struct tw_onnx_tensor *constants;
 };
 
-/* Constants of up to 64 KB are copied and aligned; larger ones point into source->bytes or a mapped file and may be unaligned: read them by memcpy. The source's
-   bytes must outlive the graph. A symbol is named after its dim_param, with characters other than letters, digits and '_' made '_'; an input's
-   unnamed size d is the symbol INPUT_d. The graph holds no types of intermediate tensors: run tw_infer next. */
+/* Constants of up to 64 KB are copied and aligned; larger ones point into source->bytes or a mapped file and may be
+   unaligned: read them by memcpy. The source's bytes must outlive the graph. A symbol is named after its dim_param,
+   with characters other than letters, digits and '_' made '_'; an input's unnamed size d is the symbol INPUT_d. The
+   graph holds no types of intermediate tensors: run tw_infer next. */
 struct tw_graph *tw_onnx_import(struct tw_arena *a, struct twir_module *m, const struct tw_onnx_source *src);
 
 #endif

@@ -1,4 +1,5 @@
-/* onnx_int.h: what the files of onnx/ share: the decoded model, before it becomes a graph. Strings are in the arena, tensors stay slices of the file. */
+/* onnx_int.h: what the files of onnx/ share: the decoded model, before it becomes a graph. Strings are in the
+   arena, tensors stay slices of the file. */
 #ifndef TW_ONNX_INT_H
 #define TW_ONNX_INT_H
 
@@ -73,8 +74,8 @@ void onnx_decode_graph(struct tw_arena *a, struct tw_wire w, struct onnx_graph *
 int onnx_opset_of(const struct onnx_opset *list, int n, const char *domain); /* 0: none */
 const char *onnx_domain(const char *domain);				     /* "ai.onnx" is "" */
 
-/* flatten.c: the main graph's nodes with calls of model-local functions and branches of If replaced by their bodies, attributes resolved, opsets filled in.
-   Initialisers of branches join those of the main graph. */
+/* flatten.c: the main graph's nodes with calls of model-local functions and branches of If replaced by their
+   bodies, attributes resolved, opsets filled in. Initialisers of branches join those of the main graph. */
 void onnx_expand(struct onnx_model *m, int *n, struct onnx_node **nodes);
 
 /* tensor_proto.c */

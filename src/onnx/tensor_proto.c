@@ -1,7 +1,8 @@
 /* tensor_proto.c: TensorProto messages, in a model or in a file of their own.
  *
- * Input: a slice of bytes. Output: type, sizes and elements in row-major little-endian order, pointing into the file where it
- * holds them in that form and where that was asked for, else copied. Invariant: out->bytes is exactly elements * element size. */
+ * Input: a slice of bytes. Output: type, sizes and elements in row-major little-endian order, pointing into the
+ * file where it holds them in that form and where that was asked for, else copied. Invariant: out->bytes is exactly
+ * elements * element size. */
 #include "onnx/onnx_int.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* wire.c: a bounds-checked reader of the protobuf wire format.
  *
- * Input: a slice of bytes. Output: fields, as numbers or sub-slices of the same bytes. Invariant: nothing outside the slice
- * is ever read, and each call consumes at least one byte, so reading ends. */
+ * Input: a slice of bytes. Output: fields, as numbers or sub-slices of the same bytes. Invariant: nothing outside
+ * the slice is ever read, and each call consumes at least one byte, so reading ends. */
 #include "onnx/wire.h"
 
 void wire_fail(const struct tw_wire *w, const char *what)

@@ -1,4 +1,5 @@
-/* wire: the protobuf wire format over bytes in memory. A message is a slice; fields are read one after another; nothing is copied. Internal to onnx/. */
+/* wire: the protobuf wire format over bytes in memory. A message is a slice; fields are read one after another;
+   nothing is copied. Internal to onnx/. */
 #ifndef TW_WIRE_H
 #define TW_WIRE_H
 

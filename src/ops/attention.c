@@ -1,7 +1,8 @@
-/* attention.c: Attention: softmax(Q K^T * scale + bias) V, with heads, grouped heads, caches, masks, windows and soft caps.
+/* attention.c: Attention: softmax(Q K^T * scale + bias) V, with heads, grouped heads, caches, masks, windows and
+ * soft caps.
  *
- * Stages: operands by head (scaled), scores (a matmul), bias, softmax in its usual stages, and the product with V (a matmul). A
- * query that may attend to no key gives zeros. */
+ * Stages: operands by head (scaled), scores (a matmul), bias, softmax in its usual stages, and the product with V
+ * (a matmul). A query that may attend to no key gives zeros. */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>

@@ -1,7 +1,8 @@
-/* batchnorm.c: BatchNormalization: Y = X * a[c] + b[c], with a and b from scale, bias, mean and variance of the channel.
+/* batchnorm.c: BatchNormalization: Y = X * a[c] + b[c], with a and b from scale, bias, mean and variance of the
+ * channel.
  *
- * With constant parameters a and b are tables made here, in double precision; else they are definitions. In training mode mean and
- * variance are those of the batch, and the running ones are outputs. */
+ * With constant parameters a and b are tables made here, in double precision; else they are definitions. In
+ * training mode mean and variance are those of the batch, and the running ones are outputs. */
 #include "ops/elementwise.h"
 
 #include <math.h>

@@ -107,7 +107,8 @@ static void compute_shift(struct tw_opctx *x)
 
 /* ---- Pow: exponents may have a type of their own */
 
-/* By squaring; exponents below zero leave 1 / a, truncated. Six bits are all that can matter in 64-bit integers, except for 0, 1 and -1. */
+/* By squaring; exponents below zero leave 1 / a, truncated. Six bits are all that can matter in 64-bit integers,
+   except for 0, 1 and -1. */
 static E int_power(struct tw_opctx *x, E a, E b)
 {
 	struct twir_module *m = x->m;

@@ -1,4 +1,5 @@
-/* cast.c: Cast, CastLike, BitCast. Conversions follow the IR: float to integer saturates, NaN gives 0, rounding is half to even. */
+/* cast.c: Cast, CastLike, BitCast. Conversions follow the IR: float to integer saturates, NaN gives 0, rounding is
+   half to even. */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>

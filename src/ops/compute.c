@@ -1,7 +1,7 @@
 /* compute.c: what compute definitions of operators are written with.
  *
- * Input: the compute tensors of a node's inputs. Output: definitions appended to the context, in order. Invariant: f16 and bf16 are
- * storage types: loads come back as f32 and definitions cast on the way out. */
+ * Input: the compute tensors of a node's inputs. Output: definitions appended to the context, in order. Invariant:
+ * f16 and bf16 are storage types: loads come back as f32 and definitions cast on the way out. */
 #include "ops/op.h"
 
 #include <stdio.h>

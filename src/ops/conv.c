@@ -1,9 +1,10 @@
 /* conv.c: Conv and ConvTranspose.
  *
- * A convolution is a matmul of the weights, seen as a matrix, with a matrix of input windows: A'[g, m, k], B'[n, g, k, p], C' = sum over k, then
- * Y is C' in the shape of the output, plus bias. Schedules fuse A', B' and Y into the matmul. Depthwise convolutions have no reuse
- * over output channels: they are a direct sum over the window. A transposed convolution is the matmul of input pixels first, then a
- * gather of the few products that fall on an output pixel. */
+ * A convolution is a matmul of the weights, seen as a matrix, with a matrix of input windows: A'[g, m, k], B'[n, g,
+ * k, p], C' = sum over k, then Y is C' in the shape of the output, plus bias. Schedules fuse A', B' and Y into the
+ * matmul. Depthwise convolutions have no reuse over output channels: they are a direct sum over the window. A
+ * transposed convolution is the matmul of input pixels first, then a gather of the few products that fall on an
+ * output pixel. */
 #include "ops/elementwise.h"
 #include "ops/window.h"
 
@@ -139,10 +140,9 @@ static void define_product(struct tw_opctx *x, const struct product *p)
 }
 
 /* The element of C' for output channel f (row = f of one group, `rest` after it) and pixel p. */
-static E load_product(struct tw_opctx *x, const struct conv *c, const struct product *p, E n, E group, E row, E pixel)
+static E load_product(struct tw_opctx *x, const struct product *p, E n, E group, E row, E pixel)
 {
 	const E at[] = {n, group, row, pixel}, at1[] = {n, row, pixel};
-	(void)c;
 	return tw_load(x, p->c, p->c->rank, p->grouped ? at : at1);
 }
 
@@ -185,7 +185,7 @@ static void implicit_matmul(struct tw_opctx *x, const struct conv *c)
 	axes = tw_axes(x, y, &i);
 	const E mg = twir_index(x->m, c->mg);
 	const E group = p.grouped ? twir_div(x->m, i[1], mg) : NULL, row = p.grouped ? twir_mod(x->m, i[1], mg) : i[1];
-	const E sum = load_product(x, c, &p, i[0], group, row, tw_flatten(x, w->n, w->out, i + 2));
+	const E sum = load_product(x, &p, i[0], group, row, tw_flatten(x, w->n, w->out, i + 2));
 	tw_define(x, y, axes, add_bias(x, sum, i[1]));
 }
 
@@ -250,7 +250,8 @@ static void infer_transposed(struct tw_opctx *x)
 	set_output(x, &c);
 }
 
-/* Along axis d: is a multiple of the stride that lands in the input left after kernel element k? Gives the input coordinate. */
+/* Along axis d: is a multiple of the stride that lands in the input left after kernel element k? Gives the input
+   coordinate. */
 static E source(struct tw_opctx *x, const struct tw_window *w, int d, E o, E k, E *inside)
 {
 	struct twir_module *m = x->m;
@@ -326,8 +327,8 @@ static void compute_transposed(struct tw_opctx *x)
 		row[1 + d] = twir_var(x->m, fold[d]);
 		pixel[d] = source(x, w, d, i[2 + d], row[1 + d], &inside);
 	}
-	E value = load_product(x, &c, &p, i[0], group, tw_flatten(x, 1 + w->n, rows, row),
-			       tw_flatten(x, w->n, w->in, pixel));
+	E value =
+		load_product(x, &p, i[0], group, tw_flatten(x, 1 + w->n, rows, row), tw_flatten(x, w->n, w->in, pixel));
 	value = tw_where_inside(x, inside, value, tw_like(x, value, 0));
 	if (!apart)
 		value = twir_fold(x->m, TWIR_Add, w->n, fold, rows + 1, value);

@@ -1,7 +1,8 @@
-/* einsum.c: Einsum: each output element is a sum, over the letters that the output lacks, of the product of the operands' elements.
+/* einsum.c: Einsum: each output element is a sum, over the letters that the output lacks, of the product of the
+ * operands' elements.
  *
- * One contracted letter between two operands is the form that matmul schedules recognise. A letter twice in one operand reads its diagonal;
- * an ellipsis stands for leading axes that broadcast. */
+ * One contracted letter between two operands is the form that matmul schedules recognise. A letter twice in one
+ * operand reads its diagonal; an ellipsis stands for leading axes that broadcast. */
 #include "ops/elementwise.h"
 
 #include <ctype.h>

@@ -1,6 +1,7 @@
 /* evaluate.c: node after node, definition after definition, through the interpreter.
  *
- * Input: a graph after inference, values of its inputs and symbols. Output: the value of every tensor. Nothing is fused or scheduled. */
+ * Input: a graph after inference, values of its inputs and symbols. Output: the value of every tensor. Nothing is
+ * fused or scheduled. */
 #include "ops/evaluate.h"
 
 struct evaluation {

@@ -1,6 +1,8 @@
-/* gemm.c: MatMul and Gemm: one sum over one axis of a product of two loads, the form that matmul schedules recognise.
+/* gemm.c: MatMul and Gemm: one sum over one axis of a product of two loads, the form that matmul schedules
+ * recognise.
  *
- * Operands that need a change first (a transpose, f16 to f32) get a definition of their own; alpha, beta and C come after the sum. */
+ * Operands that need a change first (a transpose, f16 to f32) get a definition of their own; alpha, beta and C come
+ * after the sum. */
 #include "ops/elementwise.h"
 
 typedef const struct twir_expr *E;

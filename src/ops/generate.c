@@ -1,4 +1,5 @@
-/* generate.c: tensors made from positions: Range, EyeLike, Trilu, windows of signal processing; running sums along an axis: CumSum, CumProd; ReverseSequence. */
+/* generate.c: tensors made from positions: Range, EyeLike, Trilu, windows of signal processing; running sums along
+   an axis: CumSum, CumProd; ReverseSequence. */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* grid.c: GridSample: the input read at places that a grid gives, and AffineGrid, which makes such grids.
  *
- * Along each axis a place has taps (one for nearest, two for linear, four for cubic) with weights; the result is the sum over all
- * combinations of taps. What lies outside is 0, the edge, or a reflection. */
+ * Along each axis a place has taps (one for nearest, two for linear, four for cubic) with weights; the result is
+ * the sum over all combinations of taps. What lies outside is 0, the edge, or a reflection. */
 #include "ops/elementwise.h"
 
 typedef const struct twir_expr *E;

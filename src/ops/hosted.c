@@ -1,4 +1,5 @@
-/* hosted.c: operators that the runtime does by itself: order or data decides their results (TopK, NonZero, Compress, Unique, NonMaxSuppression).
+/* hosted.c: operators that the runtime does by itself: order or data decides their results (TopK, NonZero,
+ * Compress, Unique, NonMaxSuppression).
  *
  * Rows have inference only; a size that data decides is a new symbol with an upper bound. */
 #include "ops/op.h"

@@ -1,8 +1,8 @@
 /* infer.c: types, shapes and small values of all tensors of a graph.
  *
- * Input: a graph whose inputs and constants have types. Output: every live tensor has type and rank; nodes on constants only are
- * folded when small, choices with a known condition are made. What is not supported is gathered over all nodes that the
- * outputs need and raised as one error; nodes behind an unsupported one are not judged. */
+ * Input: a graph whose inputs and constants have types. Output: every live tensor has type and rank; nodes on
+ * constants only are folded when small, choices with a known condition are made. What is not supported is gathered
+ * over all nodes that the outputs need and raised as one error; nodes behind an unsupported one are not judged. */
 #include "ops/op.h"
 
 static void check_row(struct tw_opctx *x)

@@ -1,6 +1,7 @@
 /* loss.c: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
  *
- * Stages: log-probabilities (for the second), the loss and the weight of each place, then for a reduction their sums. */
+ * Stages: log-probabilities (for the second), the loss and the weight of each place, then for a reduction their
+ * sums. */
 #include "ops/elementwise.h"
 
 typedef const struct twir_expr *E;

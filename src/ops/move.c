@@ -1,4 +1,5 @@
-/* move.c: operators that put elements elsewhere without computing: Transpose, Expand, Tile, Concat, Split, DepthToSpace, SpaceToDepth. */
+/* move.c: operators that put elements elsewhere without computing: Transpose, Expand, Tile, Concat, Split,
+   DepthToSpace, SpaceToDepth. */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>

@@ -1,8 +1,11 @@
-/* ops: one operator family a file. An operator is a row: versions, inputs, attributes, shape inference, compute definition. There is no operator enum and
- * no switch over operators anywhere: a node points to its row, other rooms ask its flags. HOWTO-OPERATOR.md leads through a new one.
+/* ops: one operator family a file. An operator is a row: versions, inputs, attributes, shape inference, compute
+ * definition. There is no operator enum and no switch over operators anywhere: a node points to its row, other
+ * rooms ask its flags. HOWTO-OPERATOR.md leads through a new one.
  *
  *     const struct tw_op tw_ops_softmax[] = {
- *         { .name = "Softmax", .since = 13, .in = {1, 1}, .out = {1, 1}, .attrs = attrs_axis, .infer = infer, .compute = compute13 }, { 0 } };
+ *         {.name = "Softmax", .since = 13, .in = {1, 1}, .out = {1, 1}, .attrs = attrs_axis, .infer = infer,
+ *          .compute = compute13},
+ *         {0}};
  *
  * A build step collects every `tw_ops_FILE` (one array for each ops/FILE.c) into ops_list.inc. */
 #ifndef TW_OP_H
@@ -54,7 +57,8 @@ const struct tw_op *tw_op_any(const char *domain,
 			      const char *name); /* some version of it, to say "opset 9 is not supported; 13.. is" */
 int tw_op_count(void);
 const struct tw_op *tw_op_at(int i);
-/* A node of a known operator, its type and domain filled in (graph/ itself does not know operators). For passes that make nodes. */
+/* A node of a known operator, its type and domain filled in (graph/ itself does not know operators). For passes
+   that make nodes. */
 tw_id tw_op_node(struct tw_graph *g, const struct tw_op *op, const char *name, int opset, int nin, const tw_id *in,
 		 int nout, const tw_id *out, int nattrs, const struct tw_attr *attrs);
 
@@ -71,28 +75,32 @@ void tw_set_out(struct tw_opctx *x, int i, enum twir_scalar type, int rank, cons
 void tw_need_type(struct tw_opctx *x, int i, const char *allowed); /* "f32 f64 i32", "float", "int", "numeric", "any" */
 void tw_need_same_type(struct tw_opctx *x, int first, int last);   /* absent inputs do not count */
 int tw_axis(struct tw_opctx *x, int64_t axis, int rank);	   /* normalises -rank..rank-1, fails beyond */
-/* Integer values of a small input: constants or expressions over symbols; -1 when not known at compile time. Fails when absent-but-required. */
+/* Integer values of a small input: constants or expressions over symbols; -1 when not known at compile time. Fails
+   when absent-but-required. */
 int tw_in_values(struct tw_opctx *x, int i, const struct twir_expr *const **values);
 int tw_in_consts(struct tw_opctx *x, int i, const int64_t **values); /* plain integers only; -1: not known */
 bool tw_in_scalar(struct tw_opctx *x, int i,
 		  double *value); /* constant scalar or one-element tensor of any numeric type */
-/* Constant indices are judged at once: values first, first + step .. of input i, which may count from the end, against a size. */
+/* Constant indices are judged at once: values first, first + step .. of input i, which may count from the end,
+   against a size. */
 void tw_check_indices(struct tw_opctx *x, int i, const struct twir_expr *size, int first, int step);
 int tw_in_floats(struct tw_opctx *x, int i,
 		 const double **values); /* elements of a constant of any numeric type; -1: not constant */
-/* ints of an attribute or, from some opset on, an input (axes, pads, steps): input i when given, else the attribute; -1: neither */
+/* ints of an attribute or, from some opset on, an input (axes, pads, steps): input i when given, else the
+   attribute; -1: neither */
 int tw_ints(struct tw_opctx *x, const char *attr, int input, const int64_t **values);
-/* Multidirectional broadcast of the shapes of inputs first..last; fails when sizes cannot match. Equal symbols match; 1 stretches. A constant beside a symbol gives
-   the constant unless it is 1 (then the symbol). */
+/* Multidirectional broadcast of the shapes of inputs first..last; fails when sizes cannot match. Equal symbols
+   match; 1 stretches. A constant beside a symbol gives the constant unless it is 1 (then the symbol). */
 int tw_broadcast(struct tw_opctx *x, int first, int last, const struct twir_expr **shape);
 const struct twir_expr *tw_simplify(struct tw_opctx *x, const struct twir_expr *e);
-/* The sizes must be equal: proved, refused, or left to a check at launch (tw_graph_require). Returns the simpler of the two. */
+/* The sizes must be equal: proved, refused, or left to a check at launch (tw_graph_require). Returns the simpler of
+   the two. */
 const struct twir_expr *tw_same_size(struct tw_opctx *x, const struct twir_expr *a, const struct twir_expr *b,
 				     const char *what);
 /* A value of an input that decides shapes may be anything at launch (-1, 0, 5); a size cannot be negative. */
 bool tw_may_be_negative(struct tw_opctx *x, const struct twir_expr *e);
-/* Axes given as an attribute or input: for each of `rank` axes the condition that it is among them (constants where they are known); the number of axes, -1: neither
-   is given. */
+/* Axes given as an attribute or input: for each of `rank` axes the condition that it is among them (constants where
+   they are known); the number of axes, -1: neither is given. */
 int tw_axes_conditions(struct tw_opctx *x, const char *attr, int input, int rank, const struct twir_expr **is_axis);
 /* A size of output i that only data decides, at most `most`: a new symbol. For host operators. */
 const struct twir_expr *tw_decided_size(struct tw_opctx *x, int i, const struct twir_expr *most);
@@ -108,7 +116,8 @@ struct twir_var **tw_axes(struct tw_opctx *x, const struct twir_tensor *t, const
 struct twir_var *tw_fold_axis(struct tw_opctx *x, const char *name, const struct twir_expr *extent);
 void tw_define(struct tw_opctx *x, struct twir_tensor *out, struct twir_var *const *axes,
 	       const struct twir_expr *value);
-/* t at the trailing axes, with sizes of 1 read at 0: numpy broadcasting. f16 and bf16 come back as f32 (tw_define casts back on the way out). */
+/* t at the trailing axes, with sizes of 1 read at 0: numpy broadcasting. f16 and bf16 come back as f32 (tw_define
+   casts back on the way out). */
 const struct twir_expr *tw_load_broadcast(struct tw_opctx *x, struct twir_tensor *t, int n,
 					  const struct twir_expr *const *axes);
 const struct twir_expr *tw_load(struct tw_opctx *x, struct twir_tensor *t, int n,
@@ -118,8 +127,8 @@ void tw_unflatten(struct tw_opctx *x, const struct twir_expr *flat, int n, const
 		  const struct twir_expr **coords);
 const struct twir_expr *tw_flatten(struct tw_opctx *x, int n, const struct twir_expr *const *shape,
 				   const struct twir_expr *const *coords);
-/* Coordinates in `from` of the element that has coordinates `to_at` in `to`, a shape of the same elements in the same order. Axes that the shapes share stay apart, so
-   that the map is short even when sizes are symbols. */
+/* Coordinates in `from` of the element that has coordinates `to_at` in `to`, a shape of the same elements in the
+   same order. Axes that the shapes share stay apart, so that the map is short even when sizes are symbols. */
 void tw_reindex(struct tw_opctx *x, int nto, const struct twir_expr *const *to, const struct twir_expr *const *to_at,
 		int nfrom, const struct twir_expr *const *from, const struct twir_expr **from_at);
 /* A constant tensor made by the operator itself (a table, a window); becomes a graph constant. */
@@ -129,14 +138,16 @@ struct twir_tensor *tw_table(struct tw_opctx *x, const char *name, enum twir_sca
 /* values.c: constants as numbers, and small tensors as expressions. */
 int64_t tw_data_int(enum twir_scalar type, const void *data, int64_t i); /* element i; floats are truncated */
 double tw_data_float(enum twir_scalar type, const void *data, int64_t i);
-/* Element values of a small integer or i1 tensor (index and i1 expressions): from its data, or as inference found them; -1: not known. */
+/* Element values of a small integer or i1 tensor (index and i1 expressions): from its data, or as inference found
+   them; -1: not known. */
 int tw_tensor_values(struct tw_graph *g, tw_id t, const struct twir_expr *const **values);
 void tw_evaluate_outputs(
 	struct tw_opctx *x); /* fills values (or constant data) of the node's small outputs; x->computes may be empty */
 
-/* infer.c: runs infer over the graph in order: fills types, shapes and, for small integer tensors, symbolic values (by evaluating the compute definition on
-   the inputs' values, so shape arithmetic needs no code of its own). Checks counts, attributes and types against the row first. All unsupported nodes were reported
-   by the importer already. After it every live tensor has type and rank. */
+/* infer.c: runs infer over the graph in order: fills types, shapes and, for small integer tensors, symbolic values
+   (by evaluating the compute definition on the inputs' values, so shape arithmetic needs no code of its own).
+   Checks counts, attributes and types against the row first. All unsupported nodes were reported by the importer
+   already. After it every live tensor has type and rank. */
 void tw_infer(struct tw_graph *g);
 void tw_infer_node(struct tw_graph *g, tw_id node);
 /* Compute definitions of one node, appended in order. Not for host operators. */

@@ -104,7 +104,8 @@ static E ceiling(struct tw_opctx *x, E a, int64_t b)
 	return twir_div(x->m, twir_add(x->m, a, twir_index(x->m, b - 1)), twir_index(x->m, b));
 }
 
-/* How many kernel elements of the window at o lie in begin .. begin + size - 1, in coordinates where the window of o = 0 starts at 0. */
+/* How many kernel elements of the window at o lie in begin .. begin + size - 1, in coordinates where the window of
+   o = 0 starts at 0. */
 static E taps_inside(struct tw_opctx *x, const struct tw_window *w, int d, E o, E begin, E size)
 {
 	struct twir_module *m = x->m;

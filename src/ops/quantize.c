@@ -212,7 +212,8 @@ static int matmul_shape(struct tw_opctx *x, struct side a, struct side b, E *sha
 	return rank;
 }
 
-/* An operand less its zero point; along: where a zero point of one axis is indexed, the row of A or the column of B. */
+/* An operand less its zero point; along: where a zero point of one axis is indexed, the row of A or the column of
+   B. */
 static E centred(struct tw_opctx *x, struct side s, int n, E const *i, int along)
 {
 	E at[TWIR_MAX_RANK];

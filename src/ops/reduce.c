@@ -1,7 +1,7 @@
 /* reduce.c: reductions over axes (Reduce*), and ArgMax, ArgMin.
  *
- * Each is one fold over the reduced axes, and for some an elementwise step before or after. Axes are an attribute or, in later
- * versions, an input that must be constant. */
+ * Each is one fold over the reduced axes, and for some an elementwise step before or after. Axes are an attribute
+ * or, in later versions, an input that must be constant. */
 #include "ops/elementwise.h"
 
 typedef const struct twir_expr *E;

@@ -1,5 +1,5 @@
-/* reshape.c: the same elements in the same order under another shape (Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout), and what
- * tells or takes shapes as values (Shape, Size, ConstantOfShape). */
+/* reshape.c: the same elements in the same order under another shape (Reshape, Flatten, Squeeze, Unsqueeze,
+ * Identity, Dropout), and what tells or takes shapes as values (Shape, Size, ConstantOfShape). */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>

@@ -1,7 +1,8 @@
-/* resize.c: Resize and Upsample, one axis after another: each resized axis is a definition that reads the taps of one output coordinate.
+/* resize.c: Resize and Upsample, one axis after another: each resized axis is a definition that reads the taps of
+ * one output coordinate.
  *
- * Nearest reads one tap, linear two, cubic four; with antialias the filter widens by the inverse scale and the taps are a fold. Integer
- * scales of nearest modes become index arithmetic; everything else computes coordinates in f32. */
+ * Nearest reads one tap, linear two, cubic four; with antialias the filter widens by the inverse scale and the taps
+ * are a fold. Integer scales of nearest modes become index arithmetic; everything else computes coordinates in f32. */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>

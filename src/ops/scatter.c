@@ -1,6 +1,7 @@
 /* scatter.c: a copy of the data with some elements replaced or combined: ScatterElements, Scatter, ScatterND.
  *
- * Seen from an output element: which updates land on it is a fold over the updates that may. Without a reduction the last one wins. */
+ * Seen from an output element: which updates land on it is a fold over the updates that may. Without a reduction
+ * the last one wins. */
 #include "ops/elementwise.h"
 
 #include <inttypes.h>
@@ -44,7 +45,8 @@ static void check_types(struct tw_opctx *x, const char *indices)
 		tw_need_type(x, 0, "numeric");
 }
 
-/* Updates are named by a vector of fold axes; match says whether one lands on the element, update is its value (a load that is in bounds). */
+/* Updates are named by a vector of fold axes; match says whether one lands on the element, update is its value (a
+   load that is in bounds). */
 static void define(struct tw_opctx *x, struct twir_var **axes, E const *i, int n, struct twir_var **fold,
 		   E const *extent, E match, E update, E number, E (*load)(struct tw_opctx *x, E const *i, E number))
 {

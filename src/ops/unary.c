@@ -1,4 +1,5 @@
-/* unary.c: elementwise operators of one input without attributes. Rows of one table; an operator is one line for its element. */
+/* unary.c: elementwise operators of one input without attributes. Rows of one table; an operator is one line for
+   its element. */
 #include "ops/elementwise.h"
 
 #define ELEMENT(fn, types, expression)                                                                                 \

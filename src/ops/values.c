@@ -1,11 +1,12 @@
 /* values.c: what small tensors hold, as far as it is known when the model is compiled.
  *
- * Shape arithmetic (Shape, Gather, Concat, Cast, Mul, Floor ..) needs no code of its own: an output's compute definition is evaluated
- * element by element, loads replaced by the elements of the inputs. Input: the definitions of a node and the values of its
- * inputs. Output: values of its outputs, as numbers or expressions over symbols; or constant data, when all inputs are constants.
- * Invariant: what cannot be expressed exactly stays unknown.
+ * Shape arithmetic (Shape, Gather, Concat, Cast, Mul, Floor ..) needs no code of its own: an output's compute
+ * definition is evaluated element by element, loads replaced by the elements of the inputs. Input: the definitions
+ * of a node and the values of its inputs. Output: values of its outputs, as numbers or expressions over symbols; or
+ * constant data, when all inputs are constants. Invariant: what cannot be expressed exactly stays unknown.
  *
- * A float value is kept as size * scale, which is all that dynamic models do with sizes; rounding down then gives a division. */
+ * A float value is kept as size * scale, which is all that dynamic models do with sizes; rounding down then gives a
+ * division. */
 #include "ops/op.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* window.c: sizes, padding and coordinates of sliding windows.
  *
- * Input: attributes of convolutions and pools. Output: struct tw_window, sizes as expressions. Invariant: a coordinate that may
- * leave the input carries a condition, one that cannot carries none. */
+ * Input: attributes of convolutions and pools. Output: struct tw_window, sizes as expressions. Invariant: a
+ * coordinate that may leave the input carries a condition, one that cannot carries none. */
 #include "ops/window.h"
 
 #include <inttypes.h>

@@ -14,11 +14,13 @@ struct tw_window {
 	bool may_start_before[TW_MAX_SPATIAL], may_end_after[TW_MAX_SPATIAL];
 };
 
-/* Reads strides, dilations, pads, auto_pad (and kernel_shape when kernel is NULL) and computes the output sizes; input 0 is (N, C, spatial..). */
+/* Reads strides, dilations, pads, auto_pad (and kernel_shape when kernel is NULL) and computes the output sizes;
+   input 0 is (N, C, spatial..). */
 void tw_window_read(struct tw_opctx *x, struct tw_window *w, const int64_t *kernel, bool ceil_mode);
 /* Only the numbers of strides, dilations and kernel, for operators with size rules of their own. */
 void tw_window_numbers(struct tw_opctx *x, struct tw_window *w, const int64_t *kernel);
-/* Input coordinate of kernel element k of the window at output o along axis d; *inside gathers the conditions for it to exist (NULL: none yet). */
+/* Input coordinate of kernel element k of the window at output o along axis d; *inside gathers the conditions for
+   it to exist (NULL: none yet). */
 const struct twir_expr *tw_window_at(struct tw_opctx *x, const struct tw_window *w, int d, const struct twir_expr *o,
 				     const struct twir_expr *k, const struct twir_expr **inside);
 void tw_both(struct tw_opctx *x, const struct twir_expr **all, const struct twir_expr *one);

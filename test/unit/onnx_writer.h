@@ -13,7 +13,8 @@ void put_message(struct tw_buf *b, int field, const struct tw_buf *m);
 
 /* ValueInfoProto of field: float tensor; sizes "3", "N" or "" (unknown), separated by ','. NULL: no shape. */
 void put_value(struct tw_buf *graph, int field, const char *name, int elem, const char *sizes);
-/* NodeProto of field 1 (7 in a function): inputs and outputs separated by ','. attrs: AttributeProto messages already written, or NULL. */
+/* NodeProto of field 1 (7 in a function): inputs and outputs separated by ','. attrs: AttributeProto messages
+   already written, or NULL. */
 void put_node(struct tw_buf *graph, int field, const char *op, const char *domain, const char *in, const char *out,
 	      const struct tw_buf *attrs);
 void put_attr_int(struct tw_buf *attrs, const char *name, int64_t v);

@@ -1,5 +1,6 @@
 /* rooms: base tmap ir graph ops onnx */
-/* The importer: what it reads, what it refuses and how, and that no damage to a file makes it crash, hang or eat memory. */
+/* The importer: what it reads, what it refuses and how, and that no damage to a file makes it crash, hang or eat
+   memory. */
 #include "onnx/onnx.h"
 #include "onnx_writer.h"
 #include "ops/evaluate.h"

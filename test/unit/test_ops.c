@@ -1,5 +1,6 @@
 /* rooms: base tmap ir graph ops onnx */
-/* The operators as a table, and the helpers that definitions are written with: index maps between shapes, broadcasting, values of shape arithmetic. */
+/* The operators as a table, and the helpers that definitions are written with: index maps between shapes,
+   broadcasting, values of shape arithmetic. */
 #include "onnx_writer.h"
 #include "onnx/onnx.h"
 #include "ops/evaluate.h"

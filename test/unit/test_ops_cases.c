@@ -1,8 +1,10 @@
 /* rooms: base tmap ir graph ops onnx */
-/* ONNX test folders (model.onnx, test_data_set_0/input_K.pb and output_K.pb) run through importer, inference and the interpreter: every operator's compute
- * definition against the expected outputs, before any schedule or compiler has touched it.
+/* ONNX test folders (model.onnx, test_data_set_0/input_K.pb and output_K.pb) run through importer, inference and
+ * the interpreter: every operator's compute definition against the expected outputs, before any schedule or
+ * compiler has touched it.
  *
- * usage: test_ops_cases [-v] [-c] [FOLDER...]   a folder is a case or holds cases; without one: test/cases of the repository
+ * usage: test_ops_cases [-v] [-c] [FOLDER...]
+ *   FOLDER is a case or holds cases; without one: test/cases of the repository
  *   -c  all inputs but the first become constants      -v  one line for each case
  *   -m FILE: only import, infer and define FILE, and print its graph (behind -v: and definitions) */
 #include "onnx/onnx.h"
@@ -198,7 +200,8 @@ static bool expects_error(const char *path)
 	return !strncmp(text, "error", 5);
 }
 
-/* What definitions cannot refuse: indices that are wrong only at run time (an element of 0 is read), and inputs that the interface checks. */
+/* What definitions cannot refuse: indices that are wrong only at run time (an element of 0 is read), and inputs
+   that the interface checks. */
 static bool beyond_definitions(const char *name)
 {
 	const size_t n = strlen(name);
