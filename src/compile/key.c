@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#ifndef TW_VERSION
-#define TW_VERSION "0.1.0"
-#endif
+static const char build_id[] =
+#include "build_id.inc"
+	; /* a hash of the sources: another build of the same version may make other images */
 
 struct key_job {
 	struct twc *c;
@@ -30,7 +30,7 @@ static void make_key(void *arg)
 	twc_graph(c, j->model, j->bytes, j->folder);
 	tw_hash128_hex(j->model, (size_t)j->bytes, model);
 	buf_init(&b, c->arena);
-	buf_printf(&b, "tilewright %s\nmodel %s\ncompiler %s %s\nisa %s\ncpu %d %d %d %d\n", TW_VERSION, model, c->toolchain.command,
+	buf_printf(&b, "tilewright %s %s\nmodel %s\ncompiler %s %s\nisa %s\ncpu %d %d %d %d\n", TW_VERSION, build_id, model, c->toolchain.command,
 		   c->toolchain.version, c->o->isa ? c->o->isa : tw_isa_name(c->target.isa), c->target.lanes,
 		   c->target.vector_bytes, c->target.vector_registers, c->target.has_fma);
 	for (int i = 0; i < c->o->nfixed; i++)

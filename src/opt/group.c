@@ -186,6 +186,35 @@ static bool is_left_operand(const struct twir_compute *c, const struct twir_tens
 	       !twir_uses_var(load, c->axes[rank - 1]) && twir_uses_var(load, c->axes[rank - 2]);
 }
 
+/* How many times more elements the user computes than the producer has; symbols count as 64. Above one, elements are read over and over. */
+static double expansion(struct grouping *x, const struct def *p, const struct def *u)
+{
+	const int n = x->m->symbols.n;
+	int64_t *values = ARENA_ARRAY(x->a, int64_t, n);
+	for (int i = 0; i < n; i++)
+		values[i] = 64;
+	const struct twir_binding b = {n, x->m->symbols.at, values};
+	double mine = 1, theirs = 1;
+	for (int i = 0; i < p->c->out->rank; i++)
+		mine *= (double)twir_eval_index(p->c->out->shape[i], &b);
+	for (int i = 0; i < u->c->out->rank; i++)
+		theirs *= (double)twir_eval_index(u->c->out->shape[i], &b);
+	return mine > 0 ? theirs / mine : 1;
+}
+
+static void see_index_work(void *arg, const struct twir_expr *e)
+{
+	*(bool *)arg |= e->kind == TWIR_Cast || e->kind == TWIR_Floor || e->kind == TWIR_Ceil || e->kind == TWIR_Round;
+}
+
+/* Is an element of p more than a load at a simple place: guards, arithmetic, an index that is computed in floats (Resize)? */
+static bool laborious(const struct twir_expr *e, int arithmetic_cost, int conds)
+{
+	bool work = false;
+	twir_visit_expr(e, see_index_work, &work);
+	return work || conds > 0 || arithmetic_cost > 1;
+}
+
 static bool may_vanish_into(struct grouping *x, int i, int user)
 {
 	const struct def *p = &x->def[i], *u = &x->def[user];
@@ -200,6 +229,9 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 		return false;
 	if (own.loads == 0 && cost <= 2)
 		return true; /* a constant or an iota */
+	/* An anchor's own reading is judged by its window; a template packs its operand. */
+	if (!u->anchor && laborious(p->c->value, cost, own.conds) && expansion(x, p, u) > 1.5)
+		return false;
 	const bool plain = own.conds == 0, left = is_left_operand(u->c, p->c->out);
 	if (cost == 0 && plain)
 		return true;
@@ -271,10 +303,12 @@ static void vanish_all(struct grouping *x)
 		struct def *p = &x->def[i];
 		if (!p->c || p->anchor || p->output || p->gone)
 			continue;
+		struct counts own = {0};
+		twir_visit_expr(p->c->value, count, &own);
+		const bool work = laborious(p->c->value, arithmetic(p->c->value) - 1, own.conds);
 		bool all = p->users.n > 0;
 		for (int k = 0; k < p->users.n && all; k++)
-			all = may_vanish_into(x, i, p->users.at[k]) &&
-			      !(arithmetic(p->c->value) > 2 && windowed(&x->def[p->users.at[k]], p->c->out));
+			all = may_vanish_into(x, i, p->users.at[k]) && !(work && windowed(&x->def[p->users.at[k]], p->c->out));
 		if (all)
 			vanish(x, i);
 	}
