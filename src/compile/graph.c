@@ -52,6 +52,7 @@ static void read_graph(void *arg)
 	if (r->values)
 		name_values(c);
 	tw_infer(c->g);
+	tw_guard_indices(c->g);
 }
 
 void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder)

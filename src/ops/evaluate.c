@@ -3,6 +3,7 @@
  * Input: a graph after inference, values of its inputs and symbols. Output: the value of every tensor. Nothing is
  * fused or scheduled. */
 #include "ops/evaluate.h"
+#include "ops/guard.h"
 
 struct evaluation {
 	struct tw_graph *g;
@@ -70,6 +71,25 @@ static void run(struct evaluation *e, const struct twir_compute *c)
 	twir_interpret_compute(e->g->m, c, e->binding, &env, to);
 }
 
+static struct tw_value *value_of(struct evaluation *e, tw_id id)
+{
+	return map_get_ptr(&e->values, tw_graph_ir(e->g, id));
+}
+
+static void run_guard(struct evaluation *e, const struct tw_node *n)
+{
+	struct tw_value *in = value_of(e, n->in[0]), *out = ARENA_NEW(e->arena, struct tw_value);
+	const struct tw_tensor *t = &e->g->tensors.at[n->in[0]];
+	int64_t size[TWIR_MAX_RANK];
+	TW_CHECK(in && in->data, "indices are read before they are computed");
+	for (int d = 0; d < e->g->tensors.at[n->in[1]].rank; d++)
+		size[d] = twir_eval_index(e->g->tensors.at[n->in[1]].shape[d], e->binding);
+	for (int64_t i = 0; i < in->elements; i++)
+		tw_guard_check(n, tw_data_int(t->type, in->data, i), i, in->rank ? in->dims[in->rank - 1] : 1, size);
+	*out = *in;
+	map_set_ptr(&e->values, tw_graph_ir(e->g, n->out[0]), out);
+}
+
 /* Constants are copied, because those in a mapped file may lie unaligned. */
 static void add_constants(struct evaluation *e)
 {
@@ -105,6 +125,10 @@ struct tw_value *tw_graph_evaluate(struct tw_graph *g, struct tw_arena *a, const
 		const struct tw_node *n = &g->nodes.at[i];
 		if (n->dead)
 			continue;
+		if (tw_is_guard(n)) {
+			run_guard(&e, n);
+			continue;
+		}
 		if (!n->op->compute)
 			tw_raise(TW_ERR_UNSUPPORTED, "node '%s' (%s): has no compute definition", n->name, n->op_type);
 		struct twir_compute **list;

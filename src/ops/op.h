@@ -26,7 +26,10 @@ enum tw_op_flags {
 	TW_OP_HOST = 2,	      /* no compute definition: runs as a host operator of rt/host by name */
 	TW_OP_RESHAPE = 4,    /* output has the input 0's elements in the same order */
 	TW_OP_RANDOM = 8,     /* not folded */
-	TW_OP_CHOICE = 16 /* input 0 says whether output 0 is input 1 or input 2; the other side need not make sense */
+	/* input 0 says whether output 0 is input 1 or input 2; the other side need not make sense */
+	TW_OP_CHOICE = 16,
+	TW_OP_INDEXES = 32,   /* input 1 holds indices along `axis` of input 0 */
+	TW_OP_INDEXES_ND = 64 /* input 1 holds coordinates in input 0, behind `batch_dims` axes */
 };
 
 struct tw_op {
@@ -150,6 +153,9 @@ void tw_evaluate_outputs(
    already. After it every live tensor has type and rank. */
 void tw_infer(struct tw_graph *g);
 void tw_infer_node(struct tw_graph *g, tw_id node);
+/* guard.c: indices that only data knows get a check before the nodes that use them: a host operator (tilewright,
+   CheckIndices) that refuses what is out of range and hands the rest on. After inference. */
+void tw_guard_indices(struct tw_graph *g);
 /* Compute definitions of one node, appended in order. Not for host operators. */
 void tw_compute_node(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes);
 
