@@ -287,14 +287,15 @@ const struct twir_expr *twir_simplify(struct twir_facts *f, const struct twir_ex
 	if (e->kind == TWIR_Const)
 		return e;
 	if (e->kind == TWIR_Var) {
+		map_set_ptr(&s->seen, e->u.var, s);
 		const struct twir_expr *by = map_get_ptr(&s->replaced, e->u.var);
 		return by ? twir_simplify(f, by) : decided(f, e);
 	}
-	const struct twir_expr *known = map_get_ptr(&s->layers.at[s->layers.n - 1].memo, e);
+	const struct twir_expr *known = map_get_ptr(&twirs_memo(f)->simple, e);
 	if (known)
 		return known;
 	const struct twir_expr *r = decided(f, node(f, e));
-	struct tw_map *memo = &s->layers.at[s->layers.n - 1].memo;
+	struct tw_map *memo = &twirs_memo(f)->simple;
 	map_set_ptr(memo, e, (void *)(uintptr_t)r);
 	if (r != e)
 		map_set_ptr(memo, r, (void *)(uintptr_t)r);

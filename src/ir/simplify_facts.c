@@ -4,12 +4,37 @@
 
 static const struct twirs_mono one = {.k = 1}, minus_one = {.k = -1};
 
+/* Memos are kept by the facts that they depend on, so that leaving and entering a scope again finds what was known. */
+struct twirs_memo *twirs_memo(struct twir_facts *f)
+{
+	struct twirs_state *s = f->state;
+	if (s->memo)
+		return s->memo;
+	s->memo = map_get(&s->memos, s->signature);
+	if (!s->memo) {
+		s->memo = ARENA_NEW(f->m->arena, struct twirs_memo);
+		map_init(&s->memo->simple, f->m->arena);
+		map_init(&s->memo->ranges, f->m->arena);
+		map_init(&s->memo->proofs, f->m->arena);
+		map_set(&s->memos, s->signature, s->memo);
+	}
+	return s->memo;
+}
+
+void twirs_sign(struct twir_facts *f, uint64_t a, uint64_t b)
+{
+	f->state->signature = tw_hash_mix(tw_hash_mix(f->state->signature, a), b);
+	f->state->memo = NULL;
+}
+
 void twirs_push(struct twir_facts *f)
 {
 	struct twirs_state *s = f->state;
-	struct twirs_layer l = {.known = f->known.n, .facts = s->facts.n, .undo = s->undo.n, .defs = s->defined.n};
-	map_init(&l.memo, f->m->arena);
-	map_init(&l.ranges, f->m->arena);
+	const struct twirs_layer l = {.known = f->known.n,
+				      .facts = s->facts.n,
+				      .undo = s->undo.n,
+				      .defs = s->defined.n,
+				      .signature = s->signature};
 	vec_push(f->m->arena, &s->layers, l);
 }
 
@@ -25,15 +50,8 @@ void twirs_pop(struct twir_facts *f)
 	}
 	while (s->defined.n > l->defs)
 		map_set_ptr(&s->defs, s->defined.at[--s->defined.n], NULL);
-}
-
-static void forget_memos(struct twir_facts *f)
-{
-	struct twirs_state *s = f->state;
-	for (int k = 0; k < s->layers.n; k++) {
-		map_init(&s->layers.at[k].memo, f->m->arena);
-		map_init(&s->layers.at[k].ranges, f->m->arena);
-	}
+	s->signature = l->signature;
+	s->memo = NULL;
 }
 
 void twir_facts_init(struct twir_facts *f, struct twir_module *m)
@@ -45,16 +63,37 @@ void twir_facts_init(struct twir_facts *f, struct twir_module *m)
 	f->state = ARENA_NEW(m->arena, struct twirs_state);
 	map_init(&f->state->defs, m->arena);
 	map_init(&f->state->replaced, m->arena);
+	map_init(&f->state->memos, m->arena);
+	map_init(&f->state->seen, m->arena);
 	twirs_push(f);
+}
+
+/* A change that outlives the layers. Nothing that was found out speaks of a variable not seen yet. */
+static void changed_for_good(struct twir_facts *f, const struct twir_var *v)
+{
+	struct twirs_state *s = f->state;
+	if (!map_get_ptr(&s->seen, v))
+		return;
+	map_init(&s->memos, f->m->arena);
+	map_init(&s->seen, f->m->arena);
+	s->memo = NULL;
+}
+
+static void set_range(struct twir_facts *f, const struct twir_var *v, struct twir_range to)
+{
+	const struct twir_range *old = map_get_ptr(&f->ranges, v);
+	if (old && old->lo == to.lo && old->hi == to.hi && old->multiple == to.multiple)
+		return;
+	struct twir_range *r = ARENA_NEW(f->m->arena, struct twir_range);
+	*r = to;
+	map_set_ptr(&f->ranges, v, r);
+	changed_for_good(f, v);
 }
 
 void twir_facts_range(struct twir_facts *f, const struct twir_var *v, int64_t lo, int64_t hi)
 {
 	const struct twir_range *old = map_get_ptr(&f->ranges, v);
-	struct twir_range *r = ARENA_NEW(f->m->arena, struct twir_range);
-	*r = (struct twir_range){lo, hi, old ? old->multiple : 1};
-	map_set_ptr(&f->ranges, v, r);
-	forget_memos(f);
+	set_range(f, v, (struct twir_range){lo, hi, old ? old->multiple : 1});
 }
 
 static void atom_at_least(struct twir_facts *f, const struct twir_expr *e, int64_t lo, int depth)
@@ -196,8 +235,10 @@ void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth)
 		bool known = false;
 		for (int k = 0; k < s->facts.n && !known; k++)
 			known = same(s->facts.at[k], &q);
-		if (!known)
+		if (!known) {
 			vec_push(f->m->arena, &s->facts, arena_copy(f->m->arena, &q, bytes));
+			twirs_sign(f, twirs_hash(&q), 1);
+		}
 		if (depth > 0)
 			derive(f, &q, depth);
 	}
@@ -251,7 +292,7 @@ bool twirs_assume(struct twir_facts *f, const struct twir_expr *cond, bool holds
 	if (cond->loads || cond->kind == TWIR_Const) /* memory may change */
 		return false;
 	vec_push(f->m->arena, &f->known, holds ? cond : twirs_negate(f->m, cond));
-	map_init(&f->state->layers.at[f->state->layers.n - 1].memo, f->m->arena);
+	twirs_sign(f, cond->id, holds);
 	if (twir_kind_flags((enum twir_kind)cond->kind) & TWIR_F_CMP)
 		learn_compare(f, cond, holds);
 	return true;
@@ -279,10 +320,7 @@ void twirs_define(struct twir_facts *f, const struct twir_var *v, const struct t
 	struct twirs_state *s = f->state;
 	if (v->type.lanes != 1 || !twir_is_int((enum twir_scalar)v->type.scalar))
 		return;
-	struct twir_range *r = ARENA_NEW(f->m->arena, struct twir_range);
-	*r = twir_range_of(f, value);
-	map_set_ptr(&f->ranges, v, r);
-	map_init(&s->layers.at[s->layers.n - 1].ranges, f->m->arena);
+	set_range(f, v, twir_range_of(f, value));
 	if (!twirs_is_index(value) || value->loads)
 		return;
 	struct twirs_poly p;
@@ -291,9 +329,11 @@ void twirs_define(struct twir_facts *f, const struct twir_var *v, const struct t
 	const size_t bytes = sizeof(p); /* whole: it is copied as a struct when it is put in */
 	map_set_ptr(&s->defs, v, arena_copy(f->m->arena, &p, bytes));
 	vec_push(f->m->arena, &s->defined, v);
+	twirs_sign(f, v->id, value->id);
 }
 
 void twirs_replace(struct twir_facts *f, const struct twir_var *v, const struct twir_expr *value)
 {
 	map_set_ptr(&f->state->replaced, v, (void *)(uintptr_t)value);
+	changed_for_good(f, v);
 }

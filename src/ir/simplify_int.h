@@ -26,10 +26,16 @@ struct twirs_undo {
 	void *old;
 };
 
-struct twirs_layer { /* what one assumption added */
+struct twirs_layer { /* where the stacks stood when it began */
 	int known, facts, undo, defs;
-	struct tw_map memo;   /* expression -> simplified */
+	uint64_t signature;
+};
+
+/* What was found out under one set of facts. */
+struct twirs_memo {
+	struct tw_map simple; /* expression -> simplified */
 	struct tw_map ranges; /* expression -> struct twir_range */
+	struct tw_map proofs; /* hash of a polynomial -> itself when proved, else another pointer */
 };
 
 struct twirs_state {
@@ -38,8 +44,12 @@ struct twirs_state {
 	VEC(struct twirs_undo) undo;	      /* of twir_facts.ranges */
 	struct tw_map defs;		      /* let variable -> struct twirs_poly */
 	VEC(const struct twir_var *) defined;
-	struct tw_map replaced; /* let variable -> expression */
-	int nested;		/* conditions assumed inside of expressions */
+	struct tw_map replaced;	 /* let variable -> expression */
+	int nested;		 /* conditions assumed inside of expressions */
+	uint64_t signature;	 /* of all facts in force: equal ones share a memo */
+	struct twirs_memo *memo; /* of the signature; NULL: to be looked up */
+	struct tw_map memos;	 /* signature -> struct twirs_memo */
+	struct tw_map seen;	 /* variables that memos may speak of */
 };
 
 /* simplify_poly.c; functions that return bool: false when a limit or 64 bits are exceeded, then the result is
@@ -60,6 +70,7 @@ const struct twir_expr *twirs_build(struct twir_module *m, const struct twirs_po
 const struct twir_expr *twirs_build_mono(struct twir_module *m, const struct twirs_mono *t);
 bool twirs_is_index(const struct twir_expr *e);
 int64_t twirs_gcd(int64_t a, int64_t b);
+uint64_t twirs_hash(const struct twirs_poly *p);
 static inline struct twirs_mono twirs_number(int64_t k)
 {
 	return (struct twirs_mono){.k = k};
@@ -90,6 +101,8 @@ bool twirs_assume(struct twir_facts *f, const struct twir_expr *cond,
 		  bool holds); /* false: nothing to learn; into the top layer */
 void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth); /* p >= 0 from now on */
 void twirs_push(struct twir_facts *f);
+struct twirs_memo *twirs_memo(struct twir_facts *f);
+void twirs_sign(struct twir_facts *f, uint64_t a, uint64_t b); /* the facts in force have changed, by a and b */
 void twirs_pop(struct twir_facts *f);
 void twirs_define(struct twir_facts *f, const struct twir_var *v, const struct twir_expr *value);
 void twirs_replace(struct twir_facts *f, const struct twir_var *v, const struct twir_expr *value);

@@ -17,6 +17,17 @@ int64_t twirs_gcd(int64_t a, int64_t b)
 	return x > INT64_MAX ? 1 : (int64_t)x;
 }
 
+uint64_t twirs_hash(const struct twirs_poly *p)
+{
+	uint64_t h = tw_hash_mix((uint64_t)p->n, (uint64_t)p->c);
+	for (int k = 0; k < p->n; k++) {
+		h = tw_hash_mix(h, (uint64_t)p->t[k].k);
+		for (int i = 0; i < p->t[k].n; i++)
+			h = tw_hash_mix(h, p->t[k].a[i]->id);
+	}
+	return h;
+}
+
 static int compare(const struct twirs_mono *a, const struct twirs_mono *b)
 {
 	for (int k = 0; k < a->n && k < b->n; k++)

@@ -15,12 +15,7 @@ struct proof {
 
 static bool is_new(struct proof *s, const struct twirs_poly *p)
 {
-	uint64_t h = tw_hash_mix((uint64_t)p->n, (uint64_t)p->c);
-	for (int k = 0; k < p->n; k++) {
-		h = tw_hash_mix(h, (uint64_t)p->t[k].k);
-		for (int i = 0; i < p->t[k].n; i++)
-			h = tw_hash_mix(h, p->t[k].a[i]->id);
-	}
+	const uint64_t h = twirs_hash(p);
 	for (int k = 0; k < s->nseen; k++)
 		if (s->seen[k] == h)
 			return false;
@@ -281,6 +276,11 @@ bool twirs_nonneg(struct twir_facts *f, const struct twirs_poly *p)
 	const struct twir_range r = twirs_range_poly(f, p);
 	if (r.lo >= 0 || r.hi < 0)
 		return r.lo >= 0;
+	struct tw_map *proofs = &twirs_memo(f)->proofs;
+	const uint64_t h = twirs_hash(p);
+	const void *known = map_get(proofs, h);
+	if (known)
+		return known == proofs;
 	struct proof s;
 	s.f = f;
 	s.budget = BUDGET;
@@ -288,7 +288,9 @@ bool twirs_nonneg(struct twir_facts *f, const struct twirs_poly *p)
 	struct twirs_poly q = *p;
 	if (f->state->defined.n)
 		twirs_expand(f, &q);
-	return prove(&s, &q, DEPTH);
+	const bool ok = prove(&s, &q, DEPTH);
+	map_set(proofs, h, ok ? (void *)proofs : (void *)f);
+	return ok;
 }
 
 bool twirs_positive(struct twir_facts *f, const struct twirs_mono *c)

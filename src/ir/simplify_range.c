@@ -137,6 +137,7 @@ static struct twir_range ceiling(struct twir_range a, struct twir_range b)
 
 static struct twir_range of_var(struct twir_facts *f, const struct twir_var *v)
 {
+	map_set_ptr(&f->state->seen, v, f);
 	struct twir_range r = {v->lo, v->hi, v->multiple < 1 ? 1 : v->multiple};
 	const struct twir_range all = everything((enum twir_scalar)v->type.scalar);
 	if (v->kind == TWIR_BOUND || v->kind == TWIR_ARG) /* their facts are not kept */
@@ -239,9 +240,7 @@ struct twir_range twir_range_of(struct twir_facts *f, const struct twir_expr *e)
 {
 	if (e->kind == TWIR_Const)
 		return of_node(f, e);
-	struct twirs_state *s = f->state;
-	struct twirs_layer *top = &s->layers.at[s->layers.n - 1];
-	const struct twir_range *known = map_get_ptr(&top->ranges, e);
+	const struct twir_range *known = map_get_ptr(&twirs_memo(f)->ranges, e);
 	if (known)
 		return *known;
 	const struct twir_range all = everything((enum twir_scalar)e->type.scalar);
@@ -256,8 +255,7 @@ struct twir_range twir_range_of(struct twir_facts *f, const struct twir_expr *e)
 	}
 	struct twir_range *keep = ARENA_NEW(f->m->arena, struct twir_range);
 	*keep = r;
-	top = &s->layers.at[s->layers.n - 1];
-	map_set_ptr(&top->ranges, e, keep);
+	map_set_ptr(&twirs_memo(f)->ranges, e, keep);
 	return r;
 }
 
@@ -284,5 +282,5 @@ void twirs_narrow(struct twir_facts *f, const struct twir_expr *atom, int64_t lo
 	*r = (struct twir_range){lo > now.lo ? lo : now.lo, hi < now.hi ? hi : now.hi, m};
 	vec_push(f->m->arena, &s->undo, ((struct twirs_undo){(uint64_t)(uintptr_t)key, map_get_ptr(&f->ranges, key)}));
 	map_set_ptr(&f->ranges, key, r);
-	map_init(&s->layers.at[s->layers.n - 1].ranges, f->m->arena);
+	twirs_sign(f, atom->id, tw_hash_mix((uint64_t)r->lo, (uint64_t)r->hi));
 }
