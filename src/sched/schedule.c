@@ -17,13 +17,11 @@ const char *tw_schedule_name(const struct tw_task *task, const struct tw_target 
 	return chosen ? chosen->name : "rule";
 }
 
-/* The whole task as one definition: producers inlined, the anchor in the place of the consumer's load. */
-static struct twir_compute *merged(const struct tw_task *task)
+/* The anchor with its producers inlined: what the rules see, since their choice of lanes looks at every access. */
+static struct twir_compute *inlined(const struct tw_task *task)
 {
 	struct twir_compute *c = ARENA_NEW(task->m->arena, struct twir_compute);
-	*c = task->consumer ? *task->consumer : *task->anchor;
-	if (task->consumer)
-		c->value = tw_inline(task->m, c->value, task->anchor);
+	*c = *task->anchor;
 	for (int i = task->nproducers - 1; i >= 0; i--)
 		c->value = tw_inline(task->m, c->value, task->producers[i]);
 	return c;
@@ -40,11 +38,9 @@ static void finish(struct twir_module *m, struct tw_launch *out)
 	}
 }
 
-void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, const struct tw_template *template,
-		       const struct tw_point *point, struct tw_launch *out)
+static void fuse(const struct tw_task *task, struct tw_launch *out)
 {
 	struct twir_module *m = task->m;
-	template->build(task, t, point, out);
 	for (int k = 0; k < out->kernels.n; k++) {
 		struct twir_program *p = out->kernels.at[k].program;
 		if (task->consumer)
@@ -55,14 +51,21 @@ void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, co
 	finish(m, out);
 }
 
+void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, const struct tw_template *template,
+		       const struct tw_point *point, struct tw_launch *out)
+{
+	template->build(task, t, point, out);
+	fuse(task, out);
+}
+
 void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out)
 {
 	struct twir_module *m = task->m;
 	const struct tw_template *chosen = choose(task, t);
 	if (!chosen) {
-		struct tw_kernel k = {.program = tw_rule_schedule(m, task->name, merged(task), t)};
+		struct tw_kernel k = {.program = tw_rule_schedule(m, task->name, inlined(task), t)};
 		vec_push(m->arena, &out->kernels, k);
-		finish(m, out);
+		fuse(task, out);
 		return;
 	}
 	struct tw_space s = {0};
