@@ -66,8 +66,8 @@ static bool worth_vector(const struct twir_expr *e)
 	case TWIR_Max:
 		return true;
 	case TWIR_Splat:
-	case TWIR_Cast:
-		return e->arg[0]->type.lanes > 1 && worth_vector(e->arg[0]);
+	case TWIR_Cast: /* widening stays where it is used: gathers take a base and narrow offsets */
+		return false;
 	default:
 		for (int i = 0; i < e->n; i++)
 			if (e->arg[i]->type.lanes > 1 && worth_vector(e->arg[i]))
