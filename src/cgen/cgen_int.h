@@ -63,6 +63,9 @@ void cgen_element(struct cgen *g, const struct twir_tensor *t, int n,
 void cgen_pointer(struct cgen *g, const struct twir_tensor *t, int n,
 		  const struct twir_expr *const *index); /* "p0 + i" */
 const char *cgen_tensor_name(struct cgen *g, const struct twir_tensor *t);
+/* Writes "p0 + base, " and returns the index vector that remains: of 32 bits when the index is splat(base) + index(i32 vector). */
+const struct twir_expr *cgen_indexed(struct cgen *g, const struct twir_tensor *t, const struct twir_expr *index);
+struct twir_type cgen_index_type(const struct twir_expr *index); /* of that vector */
 const char *cgen_helper_for(struct cgen *g, const char *op, struct twir_type a);
 
 /* emit.c */

@@ -183,10 +183,9 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 		const struct twir_type mem = in_memory(v->type);
 		const bool scatter = n == 1 && index[0]->type.lanes > 1;
 		if (scatter) {
-			buf_printf(&g->out, "%s(%s, ",
-				   cgen_use(g->uses, mask ? "scatterm" : "scatter", mem, index[0]->type),
-				   cgen_tensor_name(g, t));
-			cgen_expr(g, index[0]);
+			buf_printf(&g->out, "%s(",
+				   cgen_use(g->uses, mask ? "scatterm" : "scatter", mem, cgen_index_type(index[0])));
+			cgen_expr(g, cgen_indexed(g, t, index[0]));
 		} else {
 			buf_printf(&g->out, "%s(", cgen_helper_for(g, mask ? "stm" : "st", mem));
 			cgen_pointer(g, t, n, index);

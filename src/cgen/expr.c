@@ -543,15 +543,40 @@ static void load(struct cgen *g, const struct twir_expr *e)
 	put(g, is_i1(e) ? "))" : ")");
 }
 
+const struct twir_expr *cgen_indexed(struct cgen *g, const struct twir_tensor *t, const struct twir_expr *index)
+{
+	put(g, cgen_tensor_name(g, t));
+	for (int i = 0; index->kind == TWIR_Add && i < 2; i++) {
+		const struct twir_expr *base = index->arg[i], *lanes = index->arg[1 - i];
+		if (base->kind != TWIR_Splat || lanes->kind != TWIR_Cast || lanes->arg[0]->type.scalar != TWIR_I32)
+			continue;
+		put(g, " + ");
+		cgen_expr(g, base->arg[0]);
+		index = lanes->arg[0];
+		break;
+	}
+	put(g, ", ");
+	return index;
+}
+
+/* The type of the indices that cgen_indexed leaves. */
+struct twir_type cgen_index_type(const struct twir_expr *index)
+{
+	for (int i = 0; index->kind == TWIR_Add && i < 2; i++)
+		if (index->arg[i]->kind == TWIR_Splat && index->arg[1 - i]->kind == TWIR_Cast &&
+		    index->arg[1 - i]->arg[0]->type.scalar == TWIR_I32)
+			return index->arg[1 - i]->arg[0]->type;
+	return index->type;
+}
+
 static void gather(struct cgen *g, const struct twir_expr *e)
 {
 	const bool masked = e->n == 3;
 	const struct twir_type mem = memory_type(e);
 	if (is_i1(e))
 		buf_printf(&g->out, "%s(", cgen_helper_for(g, "tomask", mem));
-	buf_printf(&g->out, "%s(%s, ", cgen_use(g->uses, masked ? "gatherm" : "gather", mem, e->arg[0]->type),
-		   cgen_tensor_name(g, e->u.tensor));
-	cgen_expr(g, e->arg[0]);
+	buf_printf(&g->out, "%s(", cgen_use(g->uses, masked ? "gatherm" : "gather", mem, cgen_index_type(e->arg[0])));
+	cgen_expr(g, cgen_indexed(g, e->u.tensor, e->arg[0]));
 	if (masked) {
 		put(g, ", ");
 		cgen_expr(g, e->arg[1]);
