@@ -7,6 +7,7 @@
  *   $X  "x, x, .." for each lane     $J        "0, 1, .."                  $f  suffix of builtins: f for f32
  *   $L  the scalar type's name       $H        the halved vector of a; $E $O its low and high lane numbers; $D lanes of the half
  *   $K $k  the float bounds of b (below $K, not below $k)          $m $n     the largest and smallest value of b
+ *   $T  as $V, but integers are of int or long long, as builtins want them
  *   $W  vector of b, widened to 32 bits at least                  $w        bits of a's elements, less one
  *   $a $b  the names of types a and b: helpers on the same types are written  op_$a, op_$a_$b; `needs` lists them so that they come first. */
 #ifndef TW_DIALECT_H
@@ -33,6 +34,7 @@ struct cgen_row {
 	                      "op.ab", "op.abs" both types, both element types */
 	const char *text;
 	const char *clang; /* NULL: the same text; else text is for other compilers */
+	unsigned btypes;   /* set of element types of b; 0: any */
 };
 
 struct tw_dialect {

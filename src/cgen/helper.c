@@ -99,7 +99,8 @@ const char *cgen_use(struct cgen_uses *u, const char *op, struct twir_type a, st
 static const struct cgen_row *find_in(const struct cgen_row *rows, const struct cgen_helper *h)
 {
 	for (const struct cgen_row *r = rows; r && r->op; r++) {
-		if (strcmp(r->op, h->op) != 0 || !(r->types & (1u << h->a.scalar)))
+		if (strcmp(r->op, h->op) != 0 || !(r->types & (1u << h->a.scalar)) ||
+		    (r->btypes && !(r->btypes & (1u << h->b.scalar))))
 			continue;
 		if (r->lanes == h->a.lanes || (r->lanes == ROW_VECTOR && h->a.lanes > 1))
 			return r;
@@ -239,6 +240,14 @@ static void expand(struct cgen_uses *u, const struct cgen_helper *h, const char 
 			break;
 		case 'O':
 			lane_list(out, a.lanes / 2, a.lanes / 2, true);
+			break;
+		case 'T': /* vectors that builtins of integers want: of int or long long */
+			if (!twir_is_float(a.scalar))
+				buf_printf(out, "%s __attribute__((vector_size(%d)))",
+					   twir_scalar_bytes(a.scalar) == 8 ? "long long" : "int",
+					   a.lanes * twir_scalar_bytes(a.scalar));
+			else
+				type_text(u, out, a, "");
 			break;
 		case 'W':
 			type_text(u, out, twir_scalar_bytes(b.scalar) < 4 ? with(b, TWIR_I32) : b, "");
