@@ -206,10 +206,8 @@ static void infer_clip(struct tw_opctx *x)
 {
 	tw_need_type(x, 0, "numeric");
 	tw_need_same_type(x, 0, x->node->nin - 1);
-	for (int i = 1; i < 3; i++)
-		if (tw_has_in(x, i) && tw_in_rank(x, i) != 0 &&
-		    !(tw_in_rank(x, i) == 1 && tw_in_dim(x, i, 0) == twir_index(x->m, 1)))
-			tw_op_fail(x, TW_ERR_MODEL, "bounds must be scalars");
+	tw_need_scalar(x, 1);
+	tw_need_scalar(x, 2);
 	tw_infer_same(x);
 }
 
@@ -219,13 +217,12 @@ static void compute_clip(struct tw_opctx *x)
 	struct twir_tensor *y = tw_y(x, 0);
 	struct twir_var **axes = tw_axes(x, y, &i);
 	E v = tw_load(x, tw_x(x, 0), y->rank, i);
-	const E origin = twir_index(x->m, 0);
 	if (tw_has_in(x, 1))
-		v = twir_max(x->m, v, tw_operand(x, 1, tw_in_rank(x, 1), &origin));
+		v = twir_max(x->m, v, tw_scalar(x, 1));
 	else if (tw_attr_find(x->node, "min"))
 		v = twir_max(x->m, v, attr(x, "min", 0, v));
 	if (tw_has_in(x, 2))
-		v = twir_min(x->m, v, tw_operand(x, 2, tw_in_rank(x, 2), &origin));
+		v = twir_min(x->m, v, tw_scalar(x, 2));
 	else if (tw_attr_find(x->node, "max"))
 		v = twir_min(x->m, v, attr(x, "max", 0, v));
 	tw_define(x, y, axes, v);

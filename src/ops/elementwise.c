@@ -86,3 +86,18 @@ const struct twir_expr *tw_size_as(struct tw_opctx *x, const struct twir_expr *l
 	int64_t n;
 	return twir_const_int(size, &n) ? tw_like(x, like, (double)n) : twir_cast(x->m, like->type.scalar, size);
 }
+
+void tw_need_scalar(struct tw_opctx *x, int i)
+{
+	for (int d = 0; tw_has_in(x, i) && d < tw_in_rank(x, i); d++)
+		if (tw_in_dim(x, i, d) != twir_index(x->m, 1))
+			tw_op_fail(x, TW_ERR_MODEL, "input %d must hold one element", i);
+}
+
+const struct twir_expr *tw_scalar(struct tw_opctx *x, int i)
+{
+	const struct twir_expr *origin[TWIR_MAX_RANK];
+	for (int d = 0; d < TWIR_MAX_RANK; d++)
+		origin[d] = twir_index(x->m, 0);
+	return tw_operand(x, i, tw_in_rank(x, i), origin);
+}

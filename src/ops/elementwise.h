@@ -18,6 +18,9 @@ void tw_elementwise(struct tw_opctx *x, tw_element_fn fn);
 void tw_elementwise2(struct tw_opctx *x, tw_element2_fn fn); /* two or more inputs, combined from the left */
 /* Input i at the output's axes: a load, or the constant itself when it holds one element. */
 const struct twir_expr *tw_operand(struct tw_opctx *x, int i, int n, const struct twir_expr *const *axes);
+/* The only element of input i, a scalar or a tensor of sizes 1 (as tw_need_scalar makes sure in inference) */
+void tw_need_scalar(struct tw_opctx *x, int i);
+const struct twir_expr *tw_scalar(struct tw_opctx *x, int i);
 /* Element i of a constant as an expression of its compute type (f32 for f16). */
 enum twir_scalar tw_compute_type(enum twir_scalar storage);
 

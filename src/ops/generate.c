@@ -43,6 +43,8 @@ static void infer_range(struct tw_opctx *x)
 {
 	tw_need_type(x, 0, "float i16 i32 i64");
 	tw_need_same_type(x, 0, 2);
+	for (int i = 0; i < 3; i++)
+		tw_need_scalar(x, i);
 	const E n = range_length(x);
 	tw_set_out(x, 0, tw_in_type(x, 0), 1, &n);
 }
@@ -53,8 +55,7 @@ static void compute_range(struct tw_opctx *x)
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
 	const enum twir_scalar type = tw_compute_type(y->type);
-	const E zero = twir_index(x->m, 0), start = tw_operand(x, 0, tw_in_rank(x, 0), &zero),
-		delta = tw_operand(x, 2, tw_in_rank(x, 2), &zero);
+	const E start = tw_scalar(x, 0), delta = tw_scalar(x, 2);
 	tw_define(x, y, axes, twir_add(x->m, start, twir_mul(x->m, twir_cast(x->m, type, i[0]), delta)));
 }
 
@@ -98,6 +99,7 @@ static void infer_trilu(struct tw_opctx *x)
 {
 	if (tw_in_rank(x, 0) < 2)
 		tw_op_fail(x, TW_ERR_MODEL, "input of rank %d; it must be at least 2", tw_in_rank(x, 0));
+	tw_need_scalar(x, 1);
 	tw_infer_same(x);
 }
 
@@ -108,9 +110,7 @@ static void compute_trilu(struct tw_opctx *x)
 	const int r = y->rank;
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
-	const E zero_index = twir_index(m, 0);
-	const E k = tw_has_in(x, 1) ? twir_cast(m, TWIR_INDEX, tw_operand(x, 1, tw_in_rank(x, 1), &zero_index))
-				    : zero_index;
+	const E k = tw_has_in(x, 1) ? twir_cast(m, TWIR_INDEX, tw_scalar(x, 1)) : twir_index(m, 0);
 	const E diagonal = twir_add(m, i[r - 2], k);
 	const E keep =
 		tw_attr_int(x->node, "upper", 1) ? twir_le(m, diagonal, i[r - 1]) : twir_le(m, i[r - 1], diagonal);

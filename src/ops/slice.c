@@ -175,6 +175,9 @@ static void infer_pad(struct tw_opctx *x)
 	if (strcmp(mode, "constant") && strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "mode '%s'", mode);
 	read_pads(x, &p);
+	tw_need_scalar(x, 2);
+	if (tw_has_in(x, 2) && tw_in_type(x, 2) != tw_in_type(x, 0))
+		tw_op_fail(x, TW_ERR_MODEL, "the value for padding has another type than the input");
 	for (int d = 0; d < tw_in_rank(x, 0); d++)
 		shape[d] = twir_add(x->m, twir_add(x->m, tw_in_dim(x, 0, d), p.begin[d]), p.end[d]);
 	tw_set_out(x, 0, tw_in_type(x, 0), tw_in_rank(x, 0), shape);
@@ -192,10 +195,8 @@ static E reflected(struct tw_opctx *x, E at, E size)
 static E pad_value(struct tw_opctx *x, enum twir_scalar type)
 {
 	const struct twir_type t = twir_scalar_type(type);
-	if (tw_has_in(x, 2)) {
-		const E origin = twir_index(x->m, 0);
-		return tw_operand(x, 2, tw_in_rank(x, 2), &origin);
-	}
+	if (tw_has_in(x, 2))
+		return tw_scalar(x, 2);
 	if (type == TWIR_I1)
 		return twir_bool(x->m, false);
 	return twir_const_of(x->m, t, x->node->opset < 11 ? (double)tw_attr_float(x->node, "value", 0) : 0);

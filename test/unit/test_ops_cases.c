@@ -5,6 +5,7 @@
  *
  * usage: test_ops_cases [-v] [-c] [FOLDER...]
  *   FOLDER is a case or holds cases; without one: test/cases of the repository
+ *   -f N: instead of running a case, damage its model N times: it may be refused, but not by a fault of ours
  *   -c  all inputs but the first become constants      -v  one line for each case
  *   -m FILE: only import, infer and define FILE, and print its graph (behind -v: and definitions) */
 #include "onnx/onnx.h"
@@ -207,8 +208,71 @@ static bool beyond_definitions(const char *name)
 	return !strcmp(name, "b51_wrong_input_shape_at_run");
 }
 
+struct damage {
+	struct tw_arena *arena;
+	const char *bytes;
+	size_t size;
+};
+
+/* Import, inference and definitions: all that runs before anything is compiled. */
+static void define_damaged(void *arg)
+{
+	const struct damage *d = arg;
+	const struct tw_onnx_source src = {.bytes = d->bytes, .size = d->size, .name = "model.onnx"};
+	struct twir_module *m = twir_module_new(d->arena);
+	struct tw_graph *g = tw_onnx_import(d->arena, m, &src);
+	tw_infer(g);
+	tw_guard_indices(g);
+	for (int i = 0; i < g->nodes.n; i++) {
+		struct twir_compute **list;
+		int n;
+		if (g->nodes.at[i].dead || !g->nodes.at[i].op->compute)
+			continue;
+		tw_compute_node(g, (tw_id)i, d->arena, &n, &list);
+		for (int k = 0; k < n; k++)
+			twir_verify_compute(m, list[k], TW_ERR_INTERNAL);
+	}
+}
+
+static uint64_t next_random(uint64_t *s)
+{
+	*s ^= *s << 13;
+	*s ^= *s >> 7;
+	*s ^= *s << 17;
+	return *s;
+}
+
+/* Flips bits and cuts the end off; returns how often a fault of ours showed, and tells the first. */
+static int damage_model(const char *path, int rounds, struct tw_error *e)
+{
+	struct tw_arena *a = arena_new();
+	size_t size = 0;
+	const char *bytes = read_file(a, path, &size);
+	int faults = 0;
+	uint64_t seed = 0x9e3779b97f4a7c15u ^ tw_hash64(path, strlen(path), 0);
+	for (int i = 0; i < rounds && size > 0; i++) {
+		struct damage d = {.arena = arena_new(), .size = size};
+		struct tw_error one;
+		char *copy = malloc(size);
+		memcpy(copy, bytes, size);
+		for (uint64_t k = 1 + next_random(&seed) % 4; k > 0; k--)
+			copy[next_random(&seed) % size] ^= (char)(1 << next_random(&seed) % 8);
+		if (i % 8 == 0)
+			d.size = 1 + next_random(&seed) % size;
+		d.bytes = copy;
+		if (!tw_try(&one, define_damaged, &d) && (one.code == TW_ERR_INTERNAL || one.code == TW_ERR_MEMORY) &&
+		    !faults++)
+			*e = one;
+		free(copy);
+		arena_free(d.arena);
+	}
+	arena_free(a);
+	return faults;
+}
+
 struct totals {
 	int passed, failed, unsupported;
+	int damage;
 	bool verbose, constants;
 };
 
@@ -221,6 +285,14 @@ static void visit(struct totals *t, const char *folder)
 {
 	char path[4096];
 	snprintf(path, sizeof path, "%s/model.onnx", folder);
+	if (exists(path) && t->damage) {
+		struct tw_error e = {0};
+		const int faults = damage_model(path, t->damage, &e);
+		if (faults)
+			printf("FAIL %s: %d of %d: %s\n", folder, faults, t->damage, e.text);
+		*(faults ? &t->failed : &t->passed) += 1;
+		return;
+	}
 	if (exists(path)) {
 		struct run r = {.folder = folder, .arena = arena_new(), .constants = t->constants};
 		struct tw_error e;
@@ -283,7 +355,9 @@ int main(int argc, char **argv)
 				printf("%s\n", e.text);
 			return !ok;
 		}
-		if (!strcmp(argv[i], "-v"))
+		if (!strcmp(argv[i], "-f") && i + 1 < argc)
+			t.damage = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "-v"))
 			t.verbose = true;
 		else if (!strcmp(argv[i], "-c"))
 			t.constants = true;
