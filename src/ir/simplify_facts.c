@@ -189,8 +189,8 @@ static void derive(struct twir_facts *f, const struct twirs_poly *p, int depth)
 	}
 }
 
-/* p >= 0 where all terms of one sign have a bound: the terms of the other sign have one too. With v >= 0, v < n says that
- * n is positive. */
+/* p >= 0 where all terms of one sign have a bound: the terms of the other sign have one too. With v >= 0, v < n says
+ * that n is positive. */
 static void narrow_side(struct twir_facts *f, const struct twirs_poly *p, bool positive, int depth)
 {
 	struct twirs_poly side;
