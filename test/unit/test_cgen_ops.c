@@ -144,6 +144,21 @@ static void reductions(struct tw_buf *b, enum twir_scalar t)
 	buf_puts(b, "  }\n}\n");
 }
 
+/* Gathers by 32 and 64-bit indices, guarded ones and a scatter. */
+static void gathers(struct tw_buf *b, enum twir_scalar t)
+{
+	const char *type = twir_scalar_name(t);
+	buf_printf(
+		b,
+		"program gather_%s(A: %s[N], I: i32[N], J: i64[N], out R0: %s[N], out R1: %s[N], out R2: %s[N], out "
+		"R3: %s[N])\n"
+		"  launch core(ceil_div(N, 64)), lane(@L)\n{\n"
+		"  for (i) in spatial(ceil_div(N, 64)) * repeat(64 / @L) * spatial(@L) on (core, lane) within (N) {\n"
+		"    R0[i] = A[index(I[i]) %% N];\n    R1[i] = A[index(J[i]) %% N];\n"
+		"    R2[i] = I[i] > 0 ? A[index(I[i]) %% N] : A[N - 1 - i];\n    R3[N - 1 - i] = A[i];\n  }\n}\n",
+		type, type, type, type, type, type);
+}
+
 static uint64_t next(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -219,7 +234,9 @@ static void prepare(void *arg)
 		operations(&text, types[i]);
 		conversions(&text, types[i]);
 		reductions(&text, types[i]);
+		gathers(&text, types[i]);
 	}
+	gathers(&text, TWIR_I1);
 	conversions(&text, TWIR_I1);
 	conversions(&text, TWIR_F16);
 	conversions(&text, TWIR_BF16);
