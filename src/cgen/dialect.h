@@ -43,6 +43,7 @@ struct tw_dialect {
 	const struct cgen_row *rows; /* end with op == NULL; NULL: none of its own */
 };
 
-extern const struct cgen_row cgen_rows_common[], cgen_rows_avx512[], cgen_rows_avx2[], cgen_rows_neon[], cgen_rows_plain[];
+extern const struct cgen_row cgen_rows_common[], cgen_rows_avx512[], cgen_rows_avx2[], cgen_rows_neon[], cgen_rows_plain[],
+	cgen_rows_shuffle[];
 
 #endif

@@ -569,10 +569,34 @@ struct twir_type cgen_index_type(const struct twir_expr *index)
 	return index->type;
 }
 
+/* p[2 * l + ..] for each lane: what remains of the index is iota * 2. */
+static bool every_second(const struct cgen *g, const struct twir_expr *e)
+{
+	const struct twir_type t = e->type;
+	const struct twir_expr *index = e->arg[0];
+	int64_t two;
+	if (e->n != 1 || (t.scalar != TWIR_F32 && t.scalar != TWIR_I32) || t.lanes < 4 || t.lanes > 16 || cgen_is_wide(g->uses, t))
+		return false;
+	for (int i = 0; index->kind == TWIR_Add && i < 2; i++)
+		if (index->arg[i]->kind == TWIR_Splat && index->arg[1 - i]->kind == TWIR_Cast) {
+			index = index->arg[1 - i]->arg[0];
+			break;
+		}
+	return index->kind == TWIR_Mul && index->arg[0]->kind == TWIR_Iota && index->arg[1]->kind == TWIR_Splat &&
+	       twir_const_int(index->arg[1]->arg[0], &two) && two == 2;
+}
+
 static void gather(struct cgen *g, const struct twir_expr *e)
 {
 	const bool masked = e->n == 3;
 	const struct twir_type mem = memory_type(e);
+	if (every_second(g, e)) {
+		buf_printf(&g->out, "%s(", cgen_helper_for(g, "ld2", mem));
+		(void)cgen_indexed(g, e->u.tensor, e->arg[0]);
+		g->out.n -= 2; /* the comma before the indices */
+		put(g, ")");
+		return;
+	}
 	if (is_i1(e))
 		buf_printf(&g->out, "%s(", cgen_helper_for(g, "tomask", mem));
 	buf_printf(&g->out, "%s(", cgen_use(g->uses, masked ? "gatherm" : "gather", mem, cgen_index_type(e->arg[0])));

@@ -332,6 +332,8 @@ static void print_helper(struct cgen_uses *u, struct cgen_helper *h, struct tw_b
 	const struct cgen_row *r = find_in(u->d->rows, h);
 	if (!r)
 		r = find_in(cgen_rows_common, h);
+	if (!r)
+		r = find_in(cgen_rows_shuffle, h);
 	TW_CHECK(r, "dialect %s has no row for %s", u->d->name, h->name);
 	print_needs(u, h, r->needs, out);
 	if (r->clang) {

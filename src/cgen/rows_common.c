@@ -38,7 +38,7 @@ const struct cgen_row cgen_rows_common[] = {
 	/* making and choosing */
 	{"splat", T_ALL, ROW_VECTOR, "", "INL $V $F($S x) { return ($V){$X}; }", NULL},
 	{"iota", T_ALL, ROW_VECTOR, "", "INL $V $F(void) { return ($V){$J}; }", NULL},
-	{"sel", T_ALL, ROW_VECTOR, "", "INL $V $F($M m, $V a, $V b) { $V r = {0}; for (int l = 0; l < $N; l++) r[l] = m[l] ? a[l] : b[l]; return r; }",
+	{"sel", T_ALL, ROW_VECTOR, "", "INL $V $F($M m, $V a, $V b) { const $I k = __builtin_convertvector(m, $I); $V r = {0}; for (int l = 0; l < $N; l++) r[l] = k[l] ? a[l] : b[l]; return r; }",
 		"INL $V $F($M m, $V a, $V b) { const $I k = __builtin_convertvector(m, $I); return ($V)((($I)a & k) | (($I)b & ~k)); }"},
 	{"lo", T_ALL, ROW_VECTOR, "", "INL $H $F($V a) { " HALVES "return u.h[0]; }", NULL},
 	{"hi", T_ALL, ROW_VECTOR, "", "INL $H $F($V a) { " HALVES "return u.h[1]; }", NULL},

@@ -25,6 +25,12 @@
 		"other, p, " i ", " mask ", sizeof(*p)); }", NULL, index}
 #define LONG_INDEX VEC_OF("long long", "64") "i"
 
+#define SELECT512(types, n, name, type, mask)                                                                                      \
+	{"sel", types, n, "",                                                                                                      \
+		"INL $V $F($M m, $V a, $V b) { return ($V)__builtin_ia32_blendm" name "_512_mask(" VEC_OF(type, "64") "b, "        \
+		VEC_OF(type, "64") "a, " mask "); }",                                                                              \
+		"INL $V $F($M m, $V a, $V b) { const $I k = __builtin_convertvector(m, $I); return ($V)((($I)a & k) | (($I)b & ~k)); }"}
+
 const struct cgen_row cgen_rows_avx512[] = {
 	{"fma", T_F32, 16, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4); }", NULL},
 	{"fma", T_F64, 8, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4); }", NULL},
@@ -32,6 +38,8 @@ const struct cgen_row cgen_rows_avx512[] = {
 	{"fma", T_F32, 4, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps(a, b, c); }", NULL},
 	{"sqrt", T_F32, 16, "", "INL $V $F($V a) { $V r = {0}; for (int l = 0; l < $N; l++) r[l] = __builtin_sqrtf(a[l]); return r; }",
 		"INL $V $F($V a) { return __builtin_ia32_sqrtps512(a, 4); }"},
+	SELECT512(T_F64, 8, "pd", "double", K8),
+	SELECT512(T_(I64) | T_(U64), 8, "q", "long long", K8),
 	MASKED512(T_F32, 16, "ups512", "float", "64", K16),
 	MASKED512(T_(I32) | T_(U32), 16, "dqusi512", "int", "64", K16),
 	MASKED512(T_F64, 8, "upd512", "double", "64", K8),
