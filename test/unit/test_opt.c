@@ -1,0 +1,209 @@
+/* Graph passes and grouping, on graphs made by hand: what folds, what joins whom, what is computed once at compile time. That the results are right is the business
+ * of test_sched and of the runners over models; here it is the shape of the outcome. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "opt/opt.h"
+
+struct world {
+	struct tw_arena *a;
+	struct tw_graph *g;
+	struct tw_groups groups;
+};
+
+static tw_id input(struct world *w, const char *name, int rank, const int64_t *dims)
+{
+	const struct twir_expr *shape[TWIR_MAX_RANK];
+	for (int i = 0; i < rank; i++)
+		shape[i] = twir_index(w->g->m, dims[i]);
+	const tw_id t = tw_graph_tensor(w->g, name, TWIR_F32, rank, shape);
+	vec_push(w->a, &w->g->inputs, t);
+	return t;
+}
+
+/* values: i * step + first */
+static tw_id constant(struct world *w, const char *name, int rank, const int64_t *dims, float first, float step)
+{
+	int64_t n = 1;
+	for (int i = 0; i < rank; i++)
+		n *= dims[i];
+	float *data = ARENA_ARRAY(w->a, float, n);
+	for (int64_t i = 0; i < n; i++)
+		data[i] = first + step * (float)i;
+	return tw_graph_constant(w->g, name, TWIR_F32, rank, dims, data);
+}
+
+static tw_id node(struct world *w, const char *op, int nin, const tw_id *in, int nattrs, const struct tw_attr *attrs)
+{
+	const struct tw_op *row = tw_op_find("", op, 17);
+	assert_non_null(row);
+	const tw_id out = tw_graph_tensor(w->g, arena_printf(w->a, "%s_%d", op, w->g->nodes.n), TWIR_VOID, -1, NULL);
+	const tw_id id = tw_graph_node(w->g, row, arena_printf(w->a, "%s_%d", op, w->g->nodes.n), 17, nin, in, 1, &out, nattrs, attrs);
+	w->g->nodes.at[id].op_type = op;
+	return out;
+}
+
+#define NODE(w, op, ...) node((w), (op), (int)(sizeof((tw_id[]){__VA_ARGS__}) / sizeof(tw_id)), (tw_id[]){__VA_ARGS__}, 0, NULL)
+
+static void output(struct world *w, tw_id t) { vec_push(w->a, &w->g->outputs, t); }
+
+static void optimise_and_group(struct world *w)
+{
+	struct tw_definitions d;
+	tw_infer(w->g);
+	opt_fold_constants(w->g);
+	opt_fold_batchnorm(w->g);
+	opt_remove_dead(w->g);
+	opt_lower(w->g, &d);
+	opt_group(&d, &w->groups);
+}
+
+static int live_nodes(const struct world *w)
+{
+	int n = 0;
+	for (int i = 0; i < w->g->nodes.n; i++)
+		n += !w->g->nodes.at[i].dead;
+	return n;
+}
+
+static void chain_is_one_task(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){8, 100}), y = input(w, "y", 1, (int64_t[]){100});
+	output(w, NODE(w, "Relu", NODE(w, "Mul", NODE(w, "Add", x, y), x)));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 1);
+	assert_null(w->groups.list.at[0]->task.consumer);
+	assert_string_equal(w->groups.list.at[0]->label, "Relu_2+Mul_1+Add_0");
+}
+
+static void matmul_takes_its_epilogue(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), b = constant(w, "b", 2, (int64_t[]){32, 48}, 0, 0.01f);
+	const tw_id bias = constant(w, "bias", 1, (int64_t[]){48}, 1, 1), r = input(w, "r", 2, (int64_t[]){16, 48});
+	output(w, NODE(w, "Relu", NODE(w, "Add", NODE(w, "Add", NODE(w, "MatMul", x, b), bias), r)));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 1);
+	assert_non_null(w->groups.list.at[0]->task.consumer);
+	const struct tw_target t = {.isa = TW_ISA_AVX512, .lanes = 16, .vector_registers = 32, .has_fma = true};
+	assert_string_equal(tw_schedule_name(&w->groups.list.at[0]->task, &t), "matmul");
+}
+
+/* A result with two consumers stays: each consumer is a task of its own. */
+static void shared_anchor_stays(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), b = constant(w, "b", 2, (int64_t[]){32, 48}, 0, 0.01f);
+	const tw_id c = NODE(w, "MatMul", x, b);
+	output(w, NODE(w, "Relu", c));
+	output(w, NODE(w, "Exp", c));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 3);
+}
+
+static void batchnorm_folds(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 8, 8}), k = constant(w, "w", 4, (int64_t[]){6, 4, 3, 3}, -1, 0.01f);
+	const tw_id scale = constant(w, "scale", 1, (int64_t[]){6}, 1, 0.5f), shift = constant(w, "B", 1, (int64_t[]){6}, 0, 1);
+	const tw_id mean = constant(w, "mean", 1, (int64_t[]){6}, 2, 1), var = constant(w, "var", 1, (int64_t[]){6}, 1, 1);
+	const int64_t pads[] = {1, 1, 1, 1};
+	const struct tw_attr attr = {.name = "pads", .kind = TW_ATTR_INTS, .n = 4, .ints = pads};
+	const tw_id c = node(w, "Conv", 2, (tw_id[]){x, k}, 1, &attr);
+	output(w, NODE(w, "Relu", NODE(w, "BatchNormalization", c, scale, shift, mean, var)));
+	optimise_and_group(w);
+	assert_int_equal(live_nodes(w), 2);
+	assert_int_equal(w->groups.list.n, 1);
+	for (int i = 0; i < w->g->nodes.n; i++) {
+		const struct tw_node *n = &w->g->nodes.at[i];
+		if (n->dead || strcmp(n->op->name, "Conv") != 0)
+			continue;
+		const float *nw = w->g->tensors.at[n->in[1]].data, *nb = w->g->tensors.at[n->in[2]].data;
+		for (int c5 = 0; c5 < 6; c5++) {
+			const double factor = (1 + 0.5 * c5) / sqrt(1.0 + c5 + 1e-5);
+			assert_float_equal(nw[c5 * 36], (-1 + 0.01 * c5 * 36) * factor, 1e-5);
+			assert_float_equal(nb[c5], c5 - (2 + c5) * factor, 1e-5);
+		}
+	}
+}
+
+static void small_constants_fold(struct world *w)
+{
+	const tw_id x = input(w, "x", 1, (int64_t[]){10}), c = constant(w, "c", 1, (int64_t[]){10}, 1, 1);
+	output(w, NODE(w, "Add", x, NODE(w, "Sqrt", NODE(w, "Mul", c, c))));
+	optimise_and_group(w);
+	assert_int_equal(live_nodes(w), 1);
+	for (int i = 0; i < w->g->tensors.n; i++)
+		if (strcmp(w->g->tensors.at[i].name, "Sqrt_1") == 0)
+			assert_float_equal(((const float *)w->g->tensors.at[i].data)[6], 7, 0);
+}
+
+static void large_constants_are_set_up(struct world *w)
+{
+	const tw_id x = input(w, "x", 1, (int64_t[]){40000}), c = constant(w, "c", 1, (int64_t[]){40000}, 1, 1);
+	output(w, NODE(w, "Add", x, NODE(w, "Sqrt", c)));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 2);
+	assert_true(w->groups.list.at[0]->setup);
+	assert_false(w->groups.list.at[1]->setup);
+}
+
+/* An exponential in front of a 3x3 window would be computed nine times. */
+static void windows_do_not_repeat_work(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 32, 32});
+	const int64_t shape[] = {3, 3};
+	const struct tw_attr attr = {.name = "kernel_shape", .kind = TW_ATTR_INTS, .n = 2, .ints = shape};
+	const tw_id e = NODE(w, "Exp", x);
+	output(w, node(w, "MaxPool", 1, &e, 1, &attr));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 2);
+}
+
+static void unused_nodes_vanish(struct world *w)
+{
+	const tw_id x = input(w, "x", 1, (int64_t[]){10});
+	NODE(w, "Exp", NODE(w, "Sqrt", x));
+	output(w, NODE(w, "Relu", x));
+	optimise_and_group(w);
+	assert_int_equal(live_nodes(w), 1);
+	assert_int_equal(w->groups.list.n, 1);
+}
+
+struct trial {
+	void (*check)(struct world *w);
+	struct world w;
+};
+
+static void guarded(void *arg)
+{
+	struct trial *t = arg;
+	t->w.g = tw_graph_new(t->w.a, twir_module_new(t->w.a));
+	t->check(&t->w);
+}
+
+static void run(void **state)
+{
+	struct trial t = {.check = *(void (**)(struct world *))*state, .w = {.a = arena_new()}};
+	struct tw_error e;
+	if (!tw_try(&e, guarded, &t))
+		fail_msg("%s", e.text);
+	arena_free(t.w.a);
+}
+
+int main(void)
+{
+	static void (*const checks[])(struct world *) = {
+		chain_is_one_task, matmul_takes_its_epilogue, shared_anchor_stays, batchnorm_folds, small_constants_fold,
+		large_constants_are_set_up, windows_do_not_repeat_work, unused_nodes_vanish};
+	static const char *const names[] = {
+		"a chain is one task", "a matmul takes its epilogue", "a shared anchor stays", "batch normalisation folds into a convolution",
+		"small constants fold", "large constants are set up", "windows do not repeat work", "unused nodes vanish"};
+	struct CMUnitTest tests[TW_COUNT(checks)];
+	for (int i = 0; i < TW_COUNT(checks); i++)
+		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = run, .initial_state = (void *)&checks[i]};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
