@@ -59,7 +59,8 @@ static bool worth(const struct twir_expr *e)
 static bool worth_vector(const struct twir_expr *e)
 {
 	switch (e->kind) {
-	case TWIR_Mul:
+	case TWIR_Mul: /* strides of lanes are constants in C, and the emitter knows them */
+		return e->arg[0]->kind != TWIR_Iota || e->arg[1]->kind != TWIR_Splat || !constant(e->arg[1]->arg[0]);
 	case TWIR_Div:
 	case TWIR_Mod:
 	case TWIR_Min:

@@ -17,8 +17,21 @@ struct share {
 	struct twp_list *out;
 };
 
+/* The offsets of a gather: the emitter takes splat(base) + index(narrow vector) apart, so that it must see it whole. */
+static bool is_offset(const struct twir_expr *e)
+{
+	if (e->type.scalar != TWIR_INDEX || e->type.lanes == 1)
+		return false;
+	if (e->kind == TWIR_Cast)
+		return true;
+	return e->kind == TWIR_Add && ((e->arg[0]->kind == TWIR_Splat && e->arg[1]->kind == TWIR_Cast) ||
+				       (e->arg[1]->kind == TWIR_Splat && e->arg[0]->kind == TWIR_Cast));
+}
+
 static bool cheap(const struct twir_expr *e)
 {
+	if (is_offset(e))
+		return true;
 	switch (e->kind) {
 	case TWIR_Const:
 	case TWIR_Var:
@@ -28,6 +41,8 @@ static bool cheap(const struct twir_expr *e)
 	case TWIR_Cast:
 	case TWIR_Bitcast:
 		return cheap(e->arg[0]);
+	case TWIR_Mul: /* strides of lanes */
+		return e->arg[0]->kind == TWIR_Iota && e->arg[1]->kind == TWIR_Splat && cheap(e->arg[1]);
 	case TWIR_Load: /* a variable */
 		return e->u.tensor->scope == TWIR_REGISTER && e->n == 0;
 	default:
@@ -50,6 +65,11 @@ static void count(struct share *x, const struct twir_expr *e, bool sure)
 	struct node *n = node(x, e);
 	const bool again = n->uses > 0;
 	n->uses++;
+	if (is_offset(e)) { /* repeated, so its parts are used as often */
+		for (int i = 0; i < e->n; i++)
+			count(x, e->arg[i], sure);
+		return;
+	}
 	if (again && (n->sure || !sure))
 		return;
 	n->sure |= sure;
