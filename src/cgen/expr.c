@@ -1,44 +1,14 @@
-/* expr: expressions to C. Input: expressions of lowered programs; output: C expressions, fully parenthesised, with the semantics of ir.h.
- * Invariants: a scalar i1 is 0 or 1, a vector of i1 is an i32 vector of 0 and -1; integers below 32 bits are cast back after promotion. */
+/* expr: expressions to C. Input: expressions of lowered programs; output: C expressions, fully parenthesised, with the
+ * semantics of ir.h. Invariants: a scalar i1 is 0 or 1, a vector of i1 is an i32 vector of 0 and -1; integers below 32
+ * bits are cast back after promotion. */
 #include "cgen/cgen_int.h"
 
 #include <math.h>
 
 static const struct twir_type no_type = {TWIR_VOID, 0};
 
-static void put(struct cgen *g, const char *s)
-{
-	buf_puts(&g->out, s);
-}
-
-const char *cgen_helper_for(struct cgen *g, const char *op, struct twir_type a)
-{
-	return cgen_use(g->uses, op, a, no_type);
-}
-
-static struct twir_type with_scalar(struct twir_type t, enum twir_scalar s)
-{
-	t.scalar = (uint8_t)s;
-	return t;
-}
-
-static bool is_vector(const struct twir_expr *e)
-{
-	return e->type.lanes > 1;
-}
-
-static bool is_i1(const struct twir_expr *e)
-{
-	return e->type.scalar == TWIR_I1;
-}
-
-static bool is_small_int(enum twir_scalar s)
-{
-	return twir_is_int(s) && s != TWIR_I1 && twir_scalar_bytes(s) < 4;
-}
-
 /* name(a, b, ..) */
-static void call(struct cgen *g, const char *name, int n, const struct twir_expr *const *args)
+void cgen_call_text(struct cgen *g, const char *name, int n, const struct twir_expr *const *args)
 {
 	buf_printf(&g->out, "%s(", name);
 	for (int i = 0; i < n; i++) {
@@ -49,9 +19,19 @@ static void call(struct cgen *g, const char *name, int n, const struct twir_expr
 	put(g, ")");
 }
 
+const char *cgen_helper_for(struct cgen *g, const char *op, struct twir_type a)
+{
+	return cgen_use(g->uses, op, a, no_type);
+}
+
+static bool is_small_int(enum twir_scalar s)
+{
+	return twir_is_int(s) && s != TWIR_I1 && twir_scalar_bytes(s) < 4;
+}
+
 static void op_call(struct cgen *g, const char *op, const struct twir_expr *e)
 {
-	call(g, cgen_helper_for(g, op, e->arg[0]->type), e->n, e->arg);
+	cgen_call_text(g, cgen_helper_for(g, op, e->arg[0]->type), e->n, e->arg);
 }
 
 static void int_constant(struct cgen *g, enum twir_scalar s, int64_t v)
@@ -364,7 +344,7 @@ static void choose(struct cgen *g, const struct twir_expr *e)
 {
 	if (is_vector(e->arg[0])) {
 		TW_CHECK(e->kind == TWIR_Select, "program %s: a conditional on a vector", g->p->name);
-		call(g, cgen_helper_for(g, "sel", e->type), 3, e->arg);
+		cgen_call_text(g, cgen_helper_for(g, "sel", e->type), 3, e->arg);
 		return;
 	}
 	put(g, "(");
@@ -408,18 +388,18 @@ static void cast(struct cgen *g, const struct twir_expr *e)
 		cgen_expr(g, x);
 	} else if (to == TWIR_I1) {
 		if (is_vector(e)) {
-			call(g, cgen_helper_for(g, "tomask", x->type), 1, &x);
+			cgen_call_text(g, cgen_helper_for(g, "tomask", x->type), 1, &x);
 		} else {
 			put(g, "(");
 			cgen_expr(g, x);
 			put(g, " != 0)");
 		}
 	} else if (from == TWIR_I1 && is_vector(e)) {
-		call(g, cgen_helper_for(g, "frommask", e->type), 1, &x);
+		cgen_call_text(g, cgen_helper_for(g, "frommask", e->type), 1, &x);
 	} else if (twir_is_float(from) && twir_is_int(to)) {
-		call(g, cgen_use(g->uses, "toint", x->type, e->type), 1, &x);
+		cgen_call_text(g, cgen_use(g->uses, "toint", x->type, e->type), 1, &x);
 	} else if (is_vector(e) && (is_wide(g, e) || is_wide(g, x))) {
-		call(g, cgen_use(g->uses, "cvt", x->type, e->type), 1, &x);
+		cgen_call_text(g, cgen_use(g->uses, "cvt", x->type, e->type), 1, &x);
 	} else if (is_vector(e)) {
 		put(g, "__builtin_convertvector(");
 		cgen_expr(g, x);
@@ -436,178 +416,14 @@ static void bitcast(struct cgen *g, const struct twir_expr *e)
 	if (same_in_c(x->type.scalar, e->type.scalar)) {
 		cgen_expr(g, x);
 	} else if (is_wide(g, e)) {
-		call(g, cgen_use(g->uses, "cast", x->type, e->type), 1, &x);
+		cgen_call_text(g, cgen_use(g->uses, "cast", x->type, e->type), 1, &x);
 	} else if (is_vector(e) || (!twir_is_float(x->type.scalar) && !twir_is_float(e->type.scalar))) {
 		buf_printf(&g->out, "((%s)", cgen_type(g->uses, e->type));
 		cgen_expr(g, x);
 		put(g, ")");
 	} else {
-		call(g, cgen_use(g->uses, "bits", x->type, e->type), 1, &x);
+		cgen_call_text(g, cgen_use(g->uses, "bits", x->type, e->type), 1, &x);
 	}
-}
-
-const char *cgen_tensor_name(struct cgen *g, const struct twir_tensor *t)
-{
-	const char *name = map_get_ptr(&g->tensors, t);
-	TW_CHECK(name, "program %s: tensor %s is not declared where it is used", g->p->name, t->name);
-	return name;
-}
-
-/* The flat index of an access: one index, or row-major over constant extents for register arrays. */
-static void flat_index(struct cgen *g, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
-{
-	if (n == 0) {
-		put(g, "0");
-		return;
-	}
-	TW_CHECK(n == 1 || (t->scope == TWIR_REGISTER && n == t->rank), "program %s: %s has %d indices in lowered code",
-		 g->p->name, t->name, n);
-	for (int i = 2; i < n; i++) /* ((a * d1 + b) * d2 + c) */
-		put(g, "(");
-	for (int i = 0; i < n; i++) {
-		if (i) {
-			put(g, " * ");
-			cgen_expr(g, t->shape[i]);
-			put(g, " + ");
-		}
-		cgen_expr(g, index[i]);
-		if (i > 0 && i + 1 < n)
-			put(g, ")");
-	}
-}
-
-void cgen_element(struct cgen *g, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
-{
-	put(g, cgen_tensor_name(g, t));
-	if (t->scope == TWIR_REGISTER && t->rank == 0)
-		return;
-	put(g, "[");
-	flat_index(g, t, n, index);
-	put(g, "]");
-}
-
-void cgen_pointer(struct cgen *g, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
-{
-	put(g, cgen_tensor_name(g, t));
-	put(g, " + ");
-	flat_index(g, t, n, index);
-}
-
-static struct twir_type memory_type(const struct twir_expr *e)
-{
-	return with_scalar(e->type, cgen_storage(e->type.scalar));
-}
-
-/* What masked-out lanes give, in the type that memory holds. */
-static void else_value(struct cgen *g, const struct twir_expr *e, const struct twir_expr *other)
-{
-	const struct twir_type t = memory_type(e);
-	if (is_i1(e) && is_vector(other)) {
-		call(g, cgen_helper_for(g, "frommask", t), 1, &other);
-	} else if (is_vector(other)) {
-		cgen_expr(g, other);
-	} else {
-		call(g, cgen_helper_for(g, "splat", t), 1, &other);
-	}
-}
-
-static void load(struct cgen *g, const struct twir_expr *e)
-{
-	const struct twir_tensor *t = e->u.tensor;
-	const bool masked = e->n == e->nidx + 2;
-	if (t->scope == TWIR_REGISTER && t->lanes == e->type.lanes) {
-		TW_CHECK(!masked, "program %s: a masked load of register %s", g->p->name, t->name);
-		cgen_element(g, t, e->nidx, e->arg);
-		return;
-	}
-	if (!is_vector(e)) {
-		TW_CHECK(!masked, "program %s: a masked scalar load of %s", g->p->name, t->name);
-		if (is_i1(e))
-			put(g, "(");
-		cgen_element(g, t, e->nidx, e->arg);
-		if (is_i1(e))
-			put(g, " != 0)");
-		return;
-	}
-	const struct twir_type mem = memory_type(e);
-	if (is_i1(e)) /* the helper is named after what memory holds */
-		buf_printf(&g->out, "%s(", cgen_helper_for(g, "tomask", mem));
-	buf_printf(&g->out, "%s(", cgen_helper_for(g, masked ? "ldm" : "ld", mem));
-	cgen_pointer(g, t, e->nidx, e->arg);
-	if (masked) {
-		put(g, ", ");
-		cgen_expr(g, e->arg[e->nidx]);
-		put(g, ", ");
-		else_value(g, e, e->arg[e->nidx + 1]);
-	}
-	put(g, is_i1(e) ? "))" : ")");
-}
-
-const struct twir_expr *cgen_indexed(struct cgen *g, const struct twir_tensor *t, const struct twir_expr *index)
-{
-	put(g, cgen_tensor_name(g, t));
-	for (int i = 0; index->kind == TWIR_Add && i < 2; i++) {
-		const struct twir_expr *base = index->arg[i], *lanes = index->arg[1 - i];
-		if (base->kind != TWIR_Splat || lanes->kind != TWIR_Cast || lanes->arg[0]->type.scalar != TWIR_I32)
-			continue;
-		put(g, " + ");
-		cgen_expr(g, base->arg[0]);
-		index = lanes->arg[0];
-		break;
-	}
-	put(g, ", ");
-	return index;
-}
-
-/* The type of the indices that cgen_indexed leaves. */
-struct twir_type cgen_index_type(const struct twir_expr *index)
-{
-	for (int i = 0; index->kind == TWIR_Add && i < 2; i++)
-		if (index->arg[i]->kind == TWIR_Splat && index->arg[1 - i]->kind == TWIR_Cast &&
-		    index->arg[1 - i]->arg[0]->type.scalar == TWIR_I32)
-			return index->arg[1 - i]->arg[0]->type;
-	return index->type;
-}
-
-/* p[2 * l + ..] for each lane: what remains of the index is iota * 2. */
-static bool every_second(const struct cgen *g, const struct twir_expr *e)
-{
-	const struct twir_type t = e->type;
-	const struct twir_expr *index = e->arg[0];
-	int64_t two;
-	if (e->n != 1 || (t.scalar != TWIR_F32 && t.scalar != TWIR_I32) || t.lanes < 4 || t.lanes > 16 || cgen_is_wide(g->uses, t))
-		return false;
-	for (int i = 0; index->kind == TWIR_Add && i < 2; i++)
-		if (index->arg[i]->kind == TWIR_Splat && index->arg[1 - i]->kind == TWIR_Cast) {
-			index = index->arg[1 - i]->arg[0];
-			break;
-		}
-	return index->kind == TWIR_Mul && index->arg[0]->kind == TWIR_Iota && index->arg[1]->kind == TWIR_Splat &&
-	       twir_const_int(index->arg[1]->arg[0], &two) && two == 2;
-}
-
-static void gather(struct cgen *g, const struct twir_expr *e)
-{
-	const bool masked = e->n == 3;
-	const struct twir_type mem = memory_type(e);
-	if (every_second(g, e)) {
-		buf_printf(&g->out, "%s(", cgen_helper_for(g, "ld2", mem));
-		(void)cgen_indexed(g, e->u.tensor, e->arg[0]);
-		g->out.n -= 2; /* the comma before the indices */
-		put(g, ")");
-		return;
-	}
-	if (is_i1(e))
-		buf_printf(&g->out, "%s(", cgen_helper_for(g, "tomask", mem));
-	buf_printf(&g->out, "%s(", cgen_use(g->uses, masked ? "gatherm" : "gather", mem, cgen_index_type(e->arg[0])));
-	cgen_expr(g, cgen_indexed(g, e->u.tensor, e->arg[0]));
-	if (masked) {
-		put(g, ", ");
-		cgen_expr(g, e->arg[1]);
-		put(g, ", ");
-		else_value(g, e, e->arg[2]);
-	}
-	put(g, is_i1(e) ? "))" : ")");
 }
 
 static void reduce(struct cgen *g, const struct twir_expr *e)
@@ -622,7 +438,7 @@ static void reduce(struct cgen *g, const struct twir_expr *e)
 	if (is_i1(e))
 		put(g, "(");
 	if (is_vector(x)) {
-		call(g, cgen_helper_for(g, ops[e->op], x->type), 1, &x);
+		cgen_call_text(g, cgen_helper_for(g, ops[e->op], x->type), 1, &x);
 	} else { /* a register array with one element a lane: as a vector */
 		const struct twir_tensor *t = x->u.tensor;
 		int64_t n;
@@ -788,10 +604,10 @@ void cgen_expr(struct cgen *g, const struct twir_expr *e)
 		bitcast(g, e);
 		break;
 	case TWIR_Load:
-		load(g, e);
+		cgen_load(g, e);
 		break;
 	case TWIR_Gather:
-		gather(g, e);
+		cgen_gather(g, e);
 		break;
 	case TWIR_Reduce:
 		reduce(g, e);

@@ -1,5 +1,6 @@
-/* helper: the helper functions and vector types of one file. Input: requests (operation, types) made while kernels are written; output: their text.
- * Helpers are printed in the order of first use, each after those it needs; the rows of the dialect come before the common ones. */
+/* helper: the helper functions and vector types of one file. Input: requests (operation, types) made while kernels are
+ * written; output: their text. Helpers are printed in the order of first use, each after those it needs; the rows of
+ * the dialect come before the common ones. */
 #include "cgen/cgen_int.h"
 
 static const char *const scalar_c[TWIR_SCALARS] = {
@@ -153,7 +154,8 @@ static void type_text(struct cgen_uses *u, struct tw_buf *out, struct twir_type 
 		u->unaligned[t.scalar][log2_lanes(t.lanes)] = true;
 }
 
-/* What a float must be below (upper) or not below (lower) to have a value of integer type `to`; both are exact powers of two, or 0. */
+/* What a float must be below (upper) or not below (lower) to have a value of integer type `to`; both are exact powers
+ * of two, or 0. */
 static void bound_text(struct tw_buf *out, enum twir_scalar from, enum twir_scalar to, bool upper)
 {
 	const int bits = 8 * twir_scalar_bytes(to) - twir_is_signed(to);
