@@ -166,6 +166,8 @@ static void infer_cache(struct tw_opctx *x)
 			tw_same_size(x, tw_in_dim(x, 0, d), tw_in_dim(x, 1, d), "cache and update");
 	if (tw_has_in(x, 2)) {
 		tw_need_type(x, 2, "i64");
+		if (tw_in_rank(x, 2) != 1)
+			tw_op_fail(x, TW_ERR_MODEL, "write_indices of rank %d", tw_in_rank(x, 2));
 		tw_same_size(x, tw_in_dim(x, 2, 0), tw_in_dim(x, 0, 0), "write indices and batch");
 	}
 	tw_infer_same(x);
@@ -297,8 +299,11 @@ static void infer_rotary(struct tw_opctx *x)
 		tw_same_size(x, tw_in_dim(x, k, -1), twir_index(x->m, r.turned / 2),
 			     "cache and half of the turned part");
 	}
-	if (tw_has_in(x, 3))
+	if (tw_has_in(x, 3)) {
 		tw_need_type(x, 3, "i64");
+		if (tw_in_rank(x, 3) != 2)
+			tw_op_fail(x, TW_ERR_MODEL, "position_ids of rank %d", tw_in_rank(x, 3));
+	}
 	tw_infer_same(x);
 }
 

@@ -93,6 +93,10 @@ static void infer(struct tw_opctx *x)
 	read_attention(x, &a);
 	if (tw_has_in(x, MASK))
 		tw_need_type(x, MASK, "float bool");
+	if (tw_has_in(x, MASK) && (tw_in_rank(x, MASK) < 1 || tw_in_rank(x, MASK) > 4))
+		tw_op_fail(x, TW_ERR_MODEL, "attn_mask of rank %d", tw_in_rank(x, MASK));
+	if (tw_has_in(x, LENGTHS) && tw_in_rank(x, LENGTHS) != 1)
+		tw_op_fail(x, TW_ERR_MODEL, "nonpad_kv_seqlen of rank %d", tw_in_rank(x, LENGTHS));
 	const E heads = twir_index(x->m, a.heads), kv = twir_index(x->m, a.kv_heads);
 	const E flat[] = {a.batch, a.queries, twir_index(x->m, a.heads * a.v_size)};
 	const E full[] = {a.batch, heads, a.queries, twir_index(x->m, a.v_size)};
