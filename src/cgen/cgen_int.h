@@ -55,17 +55,42 @@ bool cgen_is_wide(const struct cgen_uses *u,
 bool cgen_wide_helper(struct cgen_uses *u, struct tw_buf *out,
 		      const struct cgen_helper *h); /* false: h has no wide type */
 
-/* expr.c */
-void cgen_expr(struct cgen *g, const struct twir_expr *e);
-bool cgen_nonneg(struct cgen *g, const struct twir_expr *e);
+/* short names for what every file writes */
+static inline void put(struct cgen *g, const char *s)
+{
+	buf_puts(&g->out, s);
+}
+static inline bool is_vector(const struct twir_expr *e)
+{
+	return e->type.lanes > 1;
+}
+static inline bool is_i1(const struct twir_expr *e)
+{
+	return e->type.scalar == TWIR_I1;
+}
+static inline struct twir_type with_scalar(struct twir_type t, enum twir_scalar s)
+{
+	t.scalar = (uint8_t)s;
+	return t;
+}
+
+/* memory.c */
 void cgen_element(struct cgen *g, const struct twir_tensor *t, int n,
 		  const struct twir_expr *const *index); /* "p0[i]" or "r0" */
 void cgen_pointer(struct cgen *g, const struct twir_tensor *t, int n,
 		  const struct twir_expr *const *index); /* "p0 + i" */
 const char *cgen_tensor_name(struct cgen *g, const struct twir_tensor *t);
-/* Writes "p0 + base, " and returns the index vector that remains: of 32 bits when the index is splat(base) + index(i32 vector). */
+/* Writes "p0 + base, " and returns the index vector that remains: of 32 bits when the index is splat(base) + index(i32
+ * vector). */
 const struct twir_expr *cgen_indexed(struct cgen *g, const struct twir_tensor *t, const struct twir_expr *index);
 struct twir_type cgen_index_type(const struct twir_expr *index); /* of that vector */
+void cgen_load(struct cgen *g, const struct twir_expr *e);
+void cgen_gather(struct cgen *g, const struct twir_expr *e);
+
+/* expr.c */
+void cgen_call_text(struct cgen *g, const char *name, int n, const struct twir_expr *const *args); /* name(a, b, ..) */
+void cgen_expr(struct cgen *g, const struct twir_expr *e);
+bool cgen_nonneg(struct cgen *g, const struct twir_expr *e);
 const char *cgen_helper_for(struct cgen *g, const char *op, struct twir_type a);
 
 /* emit.c */

@@ -1,5 +1,6 @@
-/* emit: statements and kernels to C. Input: a lowered program; output: one C function. Names are numbered in the order of appearance (p parameters,
- * n symbols, v lets, i loops, r registers, s shared tensors), so equal programs give equal text. */
+/* emit: statements and kernels to C. Input: a lowered program; output: one C function. Names are numbered in the order
+ * of appearance (p parameters, n symbols, v lets, i loops, r registers, s shared tensors), so equal programs give
+ * equal text. */
 #include "cgen/cgen_int.h"
 
 enum { MAX_EXPRESSIONS = 4000000 };

@@ -1,43 +1,67 @@
 /* rows_x86: what AVX2 and AVX-512 say in one instruction that lane loops do not give, or not safely.
- *
- * Masked accesses are builtins because lane loops of them (a) make gcc 12 die on some masks that are partly known, (b) become branches, (c) may become
- * a masked store of a register's half, vextracti64x4 {k}, which faults on bytes that are masked out. Gathers: measured on 16 lanes of AVX-512, 1.9 ns
- * against 9.1 for a lane loop, masked 3.8 against 14.7. */
+ * Masked accesses are builtins because lane loops of them (a) make gcc 12 die on some masks that are partly known, (b)
+ * become branches, (c) may become a masked store of a register's half, vextracti64x4 {k}, which faults on bytes that
+ * are masked out. Gathers: measured on 16 lanes of AVX-512, 1.9 ns against 9.1 for a lane loop, masked 3.8 against
+ * 14.7. */
 #include "cgen/dialect.h"
 
 #define VEC_OF(type, bytes) "(" type " __attribute__((vector_size(" bytes "))))"
-#define K16 "(unsigned short)__builtin_ia32_cvtd2mask512(m)"
-#define K8 "(unsigned char)__builtin_ia32_cvtd2mask256(m)"
-#define TO_K(k) "(unsigned " k ")"
+#define K16		    "(unsigned short)__builtin_ia32_cvtd2mask512(m)"
+#define K8		    "(unsigned char)__builtin_ia32_cvtd2mask256(m)"
+#define TO_K(k)		    "(unsigned " k ")"
 
-#define MASKED512(types, n, name, type, bytes, mask)                                                                               \
-	{"ldm", types, n, "",                                                                                                      \
-		"INL $V $F(const $S *p, $M m, $V other) { return ($V)__builtin_ia32_load" name "_mask((const void *)p, "           \
-		VEC_OF(type, bytes) "other, " mask "); }", NULL},                                                                  \
-	{"stm", types, n, "",                                                                                                      \
-		"INL void $F($S *p, $M m, $V v) { __builtin_ia32_store" name "_mask((void *)p, " VEC_OF(type, bytes) "v, " mask "); }", NULL}
-#define GATHER512(types, index, n, name, type, bytes, k, mask, i)                                                                  \
-	{"gather", types, n, "",                                                                                                   \
-		"INL $V $F(const $S *p, $R i) { return ($V)__builtin_ia32_gather" name "(" VEC_OF(type, bytes) "($V){0}, p, " i    \
-		", " k "-1, sizeof(*p)); }", NULL, index},                                                                         \
-	{"gatherm", types, n, "",                                                                                                  \
-		"INL $V $F(const $S *p, $R i, $M m, $V other) { return ($V)__builtin_ia32_gather" name "(" VEC_OF(type, bytes)     \
-		"other, p, " i ", " mask ", sizeof(*p)); }", NULL, index}
+#define MASKED512(types, n, name, type, bytes, mask)                                                                   \
+	{"ldm",                                                                                                        \
+	 types,                                                                                                        \
+	 n,                                                                                                            \
+	 "",                                                                                                           \
+	 "INL $V $F(const $S *p, $M m, $V other) { return ($V)__builtin_ia32_load" name                                \
+	 "_mask((const void *)p, " VEC_OF(type, bytes) "other, " mask "); }",                                          \
+	 NULL},                                                                                                        \
+	{                                                                                                              \
+		"stm", types, n, "",                                                                                   \
+			"INL void $F($S *p, $M m, $V v) { __builtin_ia32_store" name                                   \
+			"_mask((void *)p, " VEC_OF(type, bytes) "v, " mask "); }",                                     \
+			NULL                                                                                           \
+	}
+#define GATHER512(types, index, n, name, type, bytes, k, mask, i)                                                      \
+	{"gather",                                                                                                     \
+	 types,                                                                                                        \
+	 n,                                                                                                            \
+	 "",                                                                                                           \
+	 "INL $V $F(const $S *p, $R i) { return ($V)__builtin_ia32_gather" name                                        \
+	 "(" VEC_OF(type, bytes) "($V){0}, p, " i ", " k "-1, sizeof(*p)); }",                                         \
+	 NULL,                                                                                                         \
+	 index},                                                                                                       \
+	{                                                                                                              \
+		"gatherm", types, n, "",                                                                               \
+			"INL $V $F(const $S *p, $R i, $M m, $V other) { return ($V)__builtin_ia32_gather" name         \
+			"(" VEC_OF(type, bytes) "other, p, " i ", " mask ", sizeof(*p)); }",                           \
+			NULL, index                                                                                    \
+	}
 #define LONG_INDEX VEC_OF("long long", "64") "i"
 
-#define SELECT512(types, n, name, type, mask)                                                                                      \
-	{"sel", types, n, "",                                                                                                      \
-		"INL $V $F($M m, $V a, $V b) { return ($V)__builtin_ia32_blendm" name "_512_mask(" VEC_OF(type, "64") "b, "        \
-		VEC_OF(type, "64") "a, " mask "); }",                                                                              \
-		"INL $V $F($M m, $V a, $V b) { const $I k = __builtin_convertvector(m, $I); return ($V)((($I)a & k) | (($I)b & ~k)); }"}
+#define SELECT512(types, n, name, type, mask)                                                                          \
+	{                                                                                                              \
+		"sel", types, n, "",                                                                                   \
+			"INL $V $F($M m, $V a, $V b) { return ($V)__builtin_ia32_blendm" name                          \
+			"_512_mask(" VEC_OF(type, "64") "b, " VEC_OF(type, "64") "a, " mask "); }",                    \
+			"INL $V $F($M m, $V a, $V b) { const $I k = __builtin_convertvector(m, $I); return "           \
+			"($V)((($I)a & k) | (($I)b & ~k)); }"                                                          \
+	}
 
 const struct cgen_row cgen_rows_avx512[] = {
-	{"fma", T_F32, 16, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4); }", NULL},
-	{"fma", T_F64, 8, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4); }", NULL},
+	{"fma", T_F32, 16, "",
+	 "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4); }",
+	 NULL},
+	{"fma", T_F64, 8, "",
+	 "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4); }",
+	 NULL},
 	{"fma", T_F32, 8, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps256(a, b, c); }", NULL},
 	{"fma", T_F32, 4, "", "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps(a, b, c); }", NULL},
-	{"sqrt", T_F32, 16, "", "INL $V $F($V a) { $V r = {0}; for (int l = 0; l < $N; l++) r[l] = __builtin_sqrtf(a[l]); return r; }",
-		"INL $V $F($V a) { return __builtin_ia32_sqrtps512(a, 4); }"},
+	{"sqrt", T_F32, 16, "",
+	 "INL $V $F($V a) { $V r = {0}; for (int l = 0; l < $N; l++) r[l] = __builtin_sqrtf(a[l]); return r; }",
+	 "INL $V $F($V a) { return __builtin_ia32_sqrtps512(a, 4); }"},
 	SELECT512(T_F64, 8, "pd", "double", K8),
 	SELECT512(T_(I64) | T_(U64), 8, "q", "long long", K8),
 	MASKED512(T_F32, 16, "ups512", "float", "64", K16),
@@ -48,27 +72,38 @@ const struct cgen_row cgen_rows_avx512[] = {
 	MASKED512(T_(I8) | T_(U8), 16, "dquqi128", "char", "16", K16),
 	GATHER512(T_F32, T_(I32), 16, "siv16sf", "float", "64", TO_K("short"), K16, "i"),
 	GATHER512(T_(I32) | T_(U32), T_(I32), 16, "siv16si", "int", "64", TO_K("short"), K16, "i"),
-	GATHER512(T_F32, T_(I64), 8, "div16sf", "float", "32", TO_K("char"), K8, LONG_INDEX), /* halves: sixteen 64-bit indices are wide */
+	GATHER512(T_F32, T_(I64), 8, "div16sf", "float", "32", TO_K("char"), K8,
+		  LONG_INDEX), /* halves: sixteen 64-bit indices are wide */
 	GATHER512(T_F64, T_(I32), 8, "siv8df", "double", "64", TO_K("char"), K8, "i"),
 	GATHER512(T_(I64) | T_(U64), T_(I32), 8, "siv8di", "long long", "64", TO_K("char"), K8, "i"),
 	{0},
 };
 
-#define MASKED256(types, n, name, type)                                                                                            \
-	{"ldm", types, n, "sel",                                                                                                   \
-		"INL $V $F(const $S *p, $M m, $V other) { return sel_$a(m, ($V)__builtin_ia32_maskload" name "256((const void *)p, " \
-		VEC_OF(type, "32") "__builtin_convertvector(m, $I)), other); }", NULL},                                            \
-	{"stm", types, n, "",                                                                                                      \
-		"INL void $F($S *p, $M m, $V v) { __builtin_ia32_maskstore" name "256((void *)p, " VEC_OF(type, "32")              \
-		"__builtin_convertvector(m, $I), ($T)v); }", NULL}
-#define GATHER256_PLAIN(name, i)                                                                                                   \
-	"INL $V $F(const $S *p, $R i) { return ($V)__builtin_ia32_gather" name "(($T){0}, (const void *)p, " i ", ($T)~($I){0}, sizeof(*p)); }"
-#define GATHER256_MASKED(name, i)                                                                                                  \
-	"INL $V $F(const $S *p, $R i, $M m, $V other) { return ($V)__builtin_ia32_gather" name                                     \
+#define MASKED256(types, n, name, type)                                                                                \
+	{"ldm",                                                                                                        \
+	 types,                                                                                                        \
+	 n,                                                                                                            \
+	 "sel",                                                                                                        \
+	 "INL $V $F(const $S *p, $M m, $V other) { return sel_$a(m, ($V)__builtin_ia32_maskload" name                  \
+	 "256((const void *)p, " VEC_OF(type, "32") "__builtin_convertvector(m, $I)), other); }",                      \
+	 NULL},                                                                                                        \
+	{                                                                                                              \
+		"stm", types, n, "",                                                                                   \
+			"INL void $F($S *p, $M m, $V v) { __builtin_ia32_maskstore" name                               \
+			"256((void *)p, " VEC_OF(type, "32") "__builtin_convertvector(m, $I), ($T)v); }",              \
+			NULL                                                                                           \
+	}
+#define GATHER256_PLAIN(name, i)                                                                                       \
+	"INL $V $F(const $S *p, $R i) { return ($V)__builtin_ia32_gather" name "(($T){0}, (const void *)p, " i         \
+	", ($T)~($I){0}, sizeof(*p)); }"
+#define GATHER256_MASKED(name, i)                                                                                      \
+	"INL $V $F(const $S *p, $R i, $M m, $V other) { return ($V)__builtin_ia32_gather" name                         \
 	"(($T)other, (const void *)p, " i ", ($T)m, sizeof(*p)); }"
-#define GATHER256(types, index, n, gcc, clang, i)                                                                                  \
-	{"gather", types, n, "", GATHER256_PLAIN(gcc, i), GATHER256_PLAIN(clang, i), index},                                       \
-	{"gatherm", types, n, "", GATHER256_MASKED(gcc, i), GATHER256_MASKED(clang, i), index}
+#define GATHER256(types, index, n, gcc, clang, i)                                                                      \
+	{"gather", types, n, "", GATHER256_PLAIN(gcc, i), GATHER256_PLAIN(clang, i), index},                           \
+	{                                                                                                              \
+		"gatherm", types, n, "", GATHER256_MASKED(gcc, i), GATHER256_MASKED(clang, i), index                   \
+	}
 #define LONG_INDEX256 VEC_OF("long long", "32") "i"
 
 const struct cgen_row cgen_rows_avx2[] = {

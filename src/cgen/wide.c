@@ -1,9 +1,11 @@
-/* wide: vectors wider than the machine's (16 lanes of f64 where registers hold 8). A wide vector is a struct of two halves; an operation on it is the
- * operation on each half, so that compilers see only types that fit: left to them, comparisons and selects become scalar code (measured: ten times the
- * text, gcc needs 0.4 to 1.1 s a kernel instead of 0.05). Input: an operation and its types; output: the text of its helper. */
+/* wide: vectors wider than the machine's (16 lanes of f64 where registers hold 8). A wide vector is a struct of two
+ * halves; an operation on it is the operation on each half, so that compilers see only types that fit: left to them,
+ * comparisons and selects become scalar code (measured: ten times the text, gcc needs 0.4 to 1.1 s a kernel instead of
+ * 0.05). Input: an operation and its types; output: the text of its helper. */
 #include "cgen/cgen_int.h"
 
-/* result:arguments. V: type a, R: type b, M: mask, S: element of a, P: pointer to elements that advances by half, p: pointer that stays, v: nothing */
+/* result:arguments. V: type a, R: type b, M: mask, S: element of a, P: pointer to elements that advances by half, p:
+ * pointer that stays, v: nothing */
 static const struct {
 	const char *op, *signature;
 } signatures[] = {

@@ -1,6 +1,7 @@
 /* rooms: base tmap target ir pass cgen backend/cpu */
-/* The compiler driver: equal kernels are shared, objects repeat bit for bit whatever the number of jobs, need no library, leave no files; every dead end
- * (no compiler, a failing, crashing or lying one, no folder, a read-only one, a full one, a cancel) is told with a hint. */
+/* The compiler driver: equal kernels are shared, objects repeat bit for bit whatever the number of jobs, need no
+ * library, leave no files; every dead end (no compiler, a failing, crashing or lying one, no folder, a read-only one,
+ * a full one, a cancel) is told with a hint. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <dirent.h>

@@ -1,5 +1,6 @@
 /* rooms: base tmap target ir pass cgen backend/cpu */
-/* Every operation on every element type, vectors and scalars: the emitted C gives the interpreter's bits (a NaN equals any NaN) on awkward values. */
+/* Every operation on every element type, vectors and scalars: the emitted C gives the interpreter's bits (a NaN equals
+ * any NaN) on awkward values. */
 #include <setjmp.h>
 #include <math.h>
 #include <stdarg.h>
@@ -89,7 +90,8 @@ static void logic(struct tw_buf *b)
 	buf_puts(b, "  }\n}\n");
 }
 
-/* Index arithmetic floors: divisors of both signs and 0 through symbols, loops and constants. Sizes stay below 2^60, as all real ones do. */
+/* Index arithmetic floors: divisors of both signs and 0 through symbols, loops and constants. Sizes stay below 2^60,
+ * as all real ones do. */
 static void indices(struct tw_buf *b)
 {
 	static const char *const ops[] = {"j / 8",

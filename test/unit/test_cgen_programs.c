@@ -1,6 +1,7 @@
 /* rooms: base tmap target ir pass cgen backend/cpu */
-/* The programs of test/pass/programs through the emitter: interpreted as written, then lowered, compiled and run; the same bits, whatever the
- * instruction set and compiler (a NaN equals any NaN). Warnings are errors, undefined behaviour traps, and every buffer ends at an unreadable page. */
+/* The programs of test/pass/programs through the emitter: interpreted as written, then lowered, compiled and run; the
+ * same bits, whatever the instruction set and compiler (a NaN equals any NaN). Warnings are errors, undefined
+ * behaviour traps, and every buffer ends at an unreadable page. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <math.h>

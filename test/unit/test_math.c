@@ -1,7 +1,8 @@
 /* rooms: base tmap target ir pass cgen backend/cpu */
-/* The math library: every 997th f32 and samples of f64, through lowered and compiled vector code, against the C library in a wider type. The largest error
- * in units of the last place is held to the bounds that math.tw states; special values give what C says. On a sample the interpreter, scalar code and
- * vector code agree bit for bit. With an argument: prints the measured errors. */
+/* The math library: every 997th f32 and samples of f64, through lowered and compiled vector code, against the C
+ * library in a wider type. The largest error in units of the last place is held to the bounds that math.tw states;
+ * special values give what C says. On a sample the interpreter, scalar code and vector code agree bit for bit. With an
+ * argument: prints the measured errors. */
 #include <setjmp.h>
 #include <math.h>
 #include <stdarg.h>

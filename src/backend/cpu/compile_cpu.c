@@ -1,5 +1,6 @@
-/* compile_cpu: lowered programs to one shared object. Steps: plan the files (may raise, inside tw_try), write them to a private folder, compile them with
- * `jobs` compilers at once, link without any library, read the object back, remove the folder whatever happened. */
+/* compile_cpu: lowered programs to one shared object. Steps: plan the files (may raise, inside tw_try), write them to
+ * a private folder, compile them with `jobs` compilers at once, link without any library, read the object back, remove
+ * the folder whatever happened. */
 #define _GNU_SOURCE
 #include "backend/cpu/cpu_int.h"
 
@@ -103,7 +104,8 @@ static enum tw_code cancelled(struct work *w)
 	return TW_ERR_CANCELLED;
 }
 
-/* Waits until a compiler says something or ends; *done counts those that ended well. Asks progress ten times a second, so that a cancel is quick. */
+/* Waits until a compiler says something or ends; *done counts those that ended well. Asks progress ten times a second,
+ * so that a cancel is quick. */
 static enum tw_code wait_some(struct work *w, int *done)
 {
 	struct pollfd wait[MAX_JOBS];

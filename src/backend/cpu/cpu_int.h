@@ -8,7 +8,8 @@
 
 enum { PROCESS_OUTPUT = 3000, PROCESS_ARGS = 64 };
 
-/* A compiler process. Its standard output and error come through one pipe; only the first PROCESS_OUTPUT bytes are kept. */
+/* A compiler process. Its standard output and error come through one pipe; only the first PROCESS_OUTPUT bytes are
+ * kept. */
 struct process {
 	pid_t pid;  /* 0: not running */
 	int fd;	    /* read end of the pipe */
@@ -17,7 +18,8 @@ struct process {
 	char output[PROCESS_OUTPUT + 1];
 };
 
-/* process.c. Arguments are given as a vector; no shell is involved. dir: working directory and TMPDIR of the process (NULL: as ours). */
+/* process.c. Arguments are given as a vector; no shell is involved. dir: working directory and TMPDIR of the process
+ * (NULL: as ours). */
 int process_start(struct process *p, char *const *argv, const char *dir); /* 0 or an errno */
 bool process_read(struct process *p); /* what the pipe holds; false: the process has ended and been waited for */
 void process_kill(struct process *p); /* with all it started; waits for it */

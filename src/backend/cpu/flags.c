@@ -1,5 +1,6 @@
-/* flags: what the compiler is told. Generated files have no headers and call no library: -fno-builtin and -fno-tree-loop-distribute-patterns keep loops
- * from becoming memcpy, -nostdlib and --no-undefined prove it at link time. Rounding is the text's: no contraction, no reordering. */
+/* flags: what the compiler is told. Generated files have no headers and call no library: -fno-builtin and
+ * -fno-tree-loop-distribute-patterns keep loops from becoming memcpy, -nostdlib and --no-undefined prove it at link
+ * time. Rounding is the text's: no contraction, no reordering. */
 #include "backend/cpu/cpu_int.h"
 
 static const char *const common = "-std=gnu11 -O2 -fPIC -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv "

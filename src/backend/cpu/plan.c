@@ -1,5 +1,6 @@
-/* plan: programs to files of C. Equal programs share a kernel, named after the hash of its text; files are balanced by the length of their text.
- * The plan depends on the programs alone, never on the number of jobs, so that the same input gives the same object. Raises. */
+/* plan: programs to files of C. Equal programs share a kernel, named after the hash of its text; files are balanced by
+ * the length of their text. The plan depends on the programs alone, never on the number of jobs, so that the same
+ * input gives the same object. Raises. */
 #include "backend/cpu/cpu_int.h"
 #include "cgen/cgen.h"
 

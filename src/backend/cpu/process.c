@@ -1,5 +1,6 @@
-/* process: runs compilers. Input: argument vectors; output: exit status and the first lines they printed. No shell; each process leads a group of its
- * own, so that a driver and its passes are killed together; only processes started here are waited for. */
+/* process: runs compilers. Input: argument vectors; output: exit status and the first lines they printed. No shell;
+ * each process leads a group of its own, so that a driver and its passes are killed together; only processes started
+ * here are waited for. */
 #define _GNU_SOURCE
 #include "backend/cpu/cpu_int.h"
 

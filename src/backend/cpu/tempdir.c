@@ -1,5 +1,5 @@
-/* tempdir: the private folder of one compilation. Created with mode 0700 under TMPDIR (or /tmp), removed with everything in it. Failures name the folder,
- * the cause and what to do. */
+/* tempdir: the private folder of one compilation. Created with mode 0700 under TMPDIR (or /tmp), removed with
+ * everything in it. Failures name the folder, the cause and what to do. */
 #define _GNU_SOURCE
 #include "backend/cpu/cpu_int.h"
 

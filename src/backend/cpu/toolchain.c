@@ -1,4 +1,5 @@
-/* toolchain: finds the C compiler. Output: its command and version, or an error that tells what was tried and how to install one. */
+/* toolchain: finds the C compiler. Output: its command and version, or an error that tells what was tried and how to
+ * install one. */
 #include "backend/cpu/cpu_int.h"
 
 #include <errno.h>
