@@ -329,6 +329,9 @@ const struct twir_layout *twir_layout_row(struct twir_module *m, int rank, const
 const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n, const struct twir_expr *const *index); /* in elements */
 const struct twir_expr *twir_tensor_elements(struct twir_module *m, const struct twir_tensor *t); /* storage size in elements, by its layout */
 
+/* names.c: an identifier as like name as can be: letters, digits and _ ; no word of the language; at most 64 characters */
+const char *twir_identifier(struct tw_arena *a, const char *name);
+
 /* text.c (print.c, lex.c, parse.c). Printing is canonical; print(parse(print(m))) == print(m) byte for byte. */
 const char *twir_print_module(struct tw_arena *a, const struct twir_module *m); /* symbols with facts, funcs used, tensors, defines, programs */
 const char *twir_print_program(struct tw_arena *a, const struct twir_module *m, const struct twir_program *p); /* stands alone: symbols and funcs it uses come first */

@@ -7,8 +7,6 @@
 /* names.c */
 bool twir_reserved(const char *name);	    /* a word of the language */
 bool twir_special_number(const char *name); /* inf, nan, inf_f64 .. */
-const char *twir_identifier(struct tw_arena *a,
-			    const char *name); /* letters, digits and _ ; not reserved; at most 64 characters */
 const char *twir_unique(struct twir_module *m, const char *identifier); /* takes identifier, or identifier_1 .. */
 struct twir_var *twir_var_exact(struct twir_module *m, enum twir_var_kind kind, struct twir_type type,
 				const char *name);

@@ -17,12 +17,12 @@ static void parse_symbol(struct twir_parser *p)
 		if (twir_take(p, "in")) {
 			lo = twir_take_int(p, "the least value");
 			twir_expect(p, "..", "symbol N in 1..4096 multiple 8;");
-			if (p->tok.kind == TK_NUMBER)
+			if (p->tok.kind == TK_NUMBER || twir_is(p, "-"))
 				hi = twir_take_int(p, "the greatest value");
 		}
 		if (twir_take(p, "multiple"))
 			multiple = twir_take_int(p, "the divisor");
-		if (lo < 0 || hi < lo || multiple < 1)
+		if (hi < lo || multiple < 1)
 			twir_fail(p, &at, "symbol N in 1..4096 multiple 8;", "the facts of '%s' leave no value", name);
 		if (twir_lookup(p, name))
 			twir_fail(p, &at, NULL, "'%s' is already declared", name);

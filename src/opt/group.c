@@ -387,7 +387,7 @@ static const char *program_name(struct grouping *x, const struct def *first, con
 	char *name = arena_printf(x->a, b && strcmp(a, b) ? "%s_%s" : "%s", a, b);
 	for (char *p = name; *p; p++)
 		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p + 'a' - 'A') : *p;
-	return name;
+	return twir_identifier(x->a, name); /* abs, where, max are words of the language */
 }
 
 void opt_group(const struct tw_definitions *d, struct tw_groups *out)

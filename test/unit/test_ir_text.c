@@ -121,6 +121,7 @@ static void refused(void **state)
 		{"program", ":1:8:", "name of a program"},
 		{"hello", ":1:1:", "expected symbol, func, tensor, define or program"},
 		{"symbol N in 4..2;", ":1:8:", "leave no value"},
+		{"symbol N in -4..-5;", ":1:8:", "leave no value"},
 		{"symbol N in 1..8;\nsymbol N;", ":2:8:", "other facts"},
 		{"symbol for;", ":1:8:", "a word of the language"},
 		{"symbol N", ":1:9:", "expected ';'"},
