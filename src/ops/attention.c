@@ -91,6 +91,9 @@ static void infer(struct tw_opctx *x)
 	for (int k = Q; k <= V; k++)
 		tw_need_type(x, k, "float");
 	read_attention(x, &a);
+	if (tw_has_in(x, PAST_K) &&
+	    (tw_in_type(x, PAST_K) != tw_in_type(x, K) || tw_in_type(x, PAST_V) != tw_in_type(x, V)))
+		tw_op_fail(x, TW_ERR_MODEL, "past and new keys or values have different types");
 	if (tw_has_in(x, MASK))
 		tw_need_type(x, MASK, "float bool");
 	if (tw_has_in(x, MASK) && (tw_in_rank(x, MASK) < 1 || tw_in_rank(x, MASK) > 4))
