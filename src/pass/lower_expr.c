@@ -74,6 +74,7 @@ void twp_ctx_init(struct twp_lower *k, struct twp_ctx *c, const struct twp_ctx *
 	c->mask = from ? from->mask : NULL;
 	c->any = from ? from->any : NULL;
 	c->prefix = from ? from->prefix : true;
+	c->up = NULL;
 	map_init(&c->memo, k->m->arena);
 }
 
@@ -447,7 +448,8 @@ static const struct twir_expr *load_or_constant(struct twp_lower *k, const struc
 	for (int arm = 1; arm <= 2; arm++) {
 		const struct twir_expr *load = e->arg[arm], *other = e->arg[3 - arm], *base;
 		int64_t stride;
-		if (load->kind != TWIR_Load || reg_of(k, load) || !twp_varies(k, load) || other->kind != TWIR_Const)
+		if (load->kind != TWIR_Load || reg_of(k, load) || !twp_varies(k, load) || other->kind != TWIR_Const ||
+		    map_get_ptr(&from->memo, load))
 			continue;
 		if (linear(k, load->arg[0], &base, &stride) && stride == 0)
 			continue; /* one element for all lanes: there is no mask */
@@ -461,26 +463,35 @@ static const struct twir_expr *load_or_constant(struct twp_lower *k, const struc
 static const struct twir_expr *conditional(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
 {
 	struct twir_module *m = k->m;
-	const struct twir_expr *cond = twp_lower_expr(k, c, e->arg[0]), *a, *b;
-	struct twp_ctx then, other;
-	if (cond->type.lanes == 1) {
-		/* A scalar choice stays lazy: what it holds back is not evaluated. */
-		a = twp_vector(k, twp_lower_expr(k, c, e->arg[1]));
-		b = twp_vector(k, twp_lower_expr(k, c, e->arg[2]));
-		return twir_cond(m, cond, a, b);
-	}
-	a = load_or_constant(k, c, e, cond);
+	const struct twir_expr *cond = twp_lower_expr(k, c, e->arg[0]), *a;
+	struct twp_ctx arm[2];
+	const bool scalar = cond->type.lanes == 1; /* such a choice stays lazy: what it holds back is not evaluated */
+	a = scalar ? NULL : load_or_constant(k, c, e, cond);
 	if (a)
 		return a;
-	twp_ctx_init(k, &then, c);
-	twp_ctx_init(k, &other, c);
-	if (reads(k, e->arg[1]))
-		twp_ctx_narrow(k, &then, c, e->arg[0], false, cond);
-	if (reads(k, e->arg[2]))
-		twp_ctx_narrow(k, &other, c, e->arg[0], true, cond);
-	a = twp_vector(k, twp_lower_expr(k, &then, e->arg[1]));
-	b = twp_vector(k, twp_lower_expr(k, &other, e->arg[2]));
-	return twir_select(m, cond, a, b);
+	const struct twir_expr *value[2];
+	for (int i = 0; i < 2; i++) {
+		twp_ctx_init(k, &arm[i], c);
+		if (!scalar && reads(k, e->arg[1 + i]))
+			twp_ctx_narrow(k, &arm[i], c, e->arg[0], i == 1, cond);
+		arm[i].up = c;
+		value[i] = twp_vector(k, twp_lower_expr(k, &arm[i], e->arg[1 + i]));
+	}
+	return scalar ? twir_cond(m, cond, value[0], value[1]) : twir_select(m, cond, value[0], value[1]);
+}
+
+/* A load that the expression around makes anyway, as it makes it. */
+static const struct twir_expr *loaded_around(const struct twp_ctx *c, const struct twir_expr *load)
+{
+	for (int i = 0; i < load->nidx; i++)
+		if (load->arg[i]->loads)
+			return NULL;
+	for (c = c->up; c; c = c->up) {
+		const struct twir_expr *done = map_get_ptr(&c->memo, load);
+		if (done)
+			return done;
+	}
+	return NULL;
 }
 
 const struct twir_expr *twp_lower_expr(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
@@ -493,11 +504,16 @@ const struct twir_expr *twp_lower_expr(struct twp_lower *k, struct twp_ctx *c, c
 		return done;
 	const struct twp_reg *r = reg_of(k, e);
 	const bool index = e->type.scalar == TWIR_INDEX;
-	if (e->kind == TWIR_Var)
-		done = e->u.var == k->lane ? index_vector(k, c, e, false)
-					   : twir_var(m, map_get_ptr(&k->vars, e->u.var));
+	if (e->kind == TWIR_Var && (e->u.var == k->lane || (index && is_narrow(map_get_ptr(&k->vars, e->u.var)))))
+		done = index_vector(k, c, e, false);
+	else if (e->kind == TWIR_Var)
+		done = twir_var(m, map_get_ptr(&k->vars, e->u.var));
 	else if (r)
 		done = reg_load(k, c, r, e);
+	else if (e->kind == TWIR_Load)
+		done = loaded_around(c, e);
+	if (done)
+		;
 	else if (e->kind == TWIR_Load)
 		done = memory_load(k, c, e, twir_const_of(m, twir_scalar_type(e->u.tensor->type), 0));
 	else if (e->kind == TWIR_Cond)

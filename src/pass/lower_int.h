@@ -31,6 +31,8 @@ struct twp_ctx {
 	const struct twir_expr *any;  /* scalar: is one lane active? NULL: surely */
 	bool prefix;		      /* the active lanes are the first ones */
 	struct tw_map memo;	      /* expr -> lowered */
+	const struct twp_ctx
+		*up; /* of the expression around: what it surely loads need not be loaded under a narrower mask */
 };
 
 /* lower_expr.c */

@@ -247,7 +247,7 @@ static bool run(uint64_t seed, bool dump)
 	return ok;
 }
 
-static uint64_t count = 300;
+static uint64_t count = 200;
 
 static void random_programs(void **state)
 {
