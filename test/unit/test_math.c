@@ -323,6 +323,73 @@ static void two_arguments(void **state)
 	assert_int_equal(failed, 0);
 }
 
+/* Storage types against the conversions of base: every 16-bit pattern, and every 997th f32 (a NaN stays one). */
+static void storage_types(void **state)
+{
+	(void)state;
+	static const char text[] =
+		"symbol N;\n"
+		"program read(A: f16[N], B: bf16[N], out X: f32[N], out Y: f32[N]) launch core(1) {\n"
+		"  for i in repeat(N) { X[i] = f32(A[i]); Y[i] = f32(B[i]); }\n}\n"
+		"program write(A: f32[N], D: f64[N], out X: f16[N], out Y: bf16[N], out Z: f16[N], out U: u16[N], out "
+		"V: u16[N])\n"
+		"  launch core(1) {\n"
+		"  for i in repeat(N) {\n    X[i] = f16(A[i]);\n    Y[i] = bf16(A[i]);\n    Z[i] = f16(D[i]);\n"
+		"    U[i] = f64_to_f16(D[i]);\n    V[i] = f64_to_bf16(D[i]);\n  }\n}\n";
+	enum { ALL = 65536 };
+	struct tw_arena *a = arena_new();
+	struct tw_toolchain tc;
+	struct tw_error e;
+	struct compiled c;
+	const struct tw_target t = support_target(TW_ISA_SCALAR, 16);
+	struct twir_module *m = cgen_parse(a, text);
+	for (int i = 0; i < 2; i++)
+		tw_lower(m, m->programs.at[i], &t, NULL, NULL);
+	assert_int_equal(tw_toolchain_find(&tc, &e), TW_ERR_OK);
+	cgen_compile(&c, a, m, 2, m->programs.at, &t, &tc);
+	uint16_t *h = arena_alloc(a, ALL * 2);
+	float *x = arena_alloc(a, ALL * 4), *y = arena_alloc(a, ALL * 4);
+	for (int i = 0; i < ALL; i++)
+		h[i] = (uint16_t)i;
+	cgen_call(&c, 0, m, m->programs.at[0], (void *[]){h, h, x, y}, (int64_t[]){ALL});
+	for (int i = 0; i < ALL; i++) {
+		const float f = tw_f16_to_f32(h[i]), g = tw_bf16_to_f32(h[i]);
+		assert_true((isnan(f) && isnan(x[i])) || memcmp(&f, x + i, 4) == 0);
+		assert_true((isnan(g) && isnan(y[i])) || memcmp(&g, y + i, 4) == 0);
+	}
+	const int n = COUNT32;
+	float *f = malloc((size_t)n * 4);
+	double *d = malloc((size_t)n * 8);
+	uint16_t *out[5];
+	for (int k = 0; k < 5; k++)
+		out[k] = malloc((size_t)n * 2);
+	for (int i = 0; i < n; i++) {
+		const uint32_t u = (uint32_t)i * STEP;
+		memcpy(f + i, &u, 4);
+		d[i] = (double)f[i] * (i % 3 ? 1 : 1 + 1e-12) * (i % 5 ? 1 : 1e-5);
+	}
+	cgen_call(&c, 1, m, m->programs.at[1], (void *[]){f, d, out[0], out[1], out[2], out[3], out[4]},
+		  (int64_t[]){n});
+	for (int i = 0; i < n; i++) {
+		if (isnan(f[i]))
+			assert_true(isnan(tw_f16_to_f32(out[0][i])) && isnan(tw_bf16_to_f32(out[1][i])) &&
+				    isnan(tw_f16_to_f32(out[2][i])) && isnan(tw_f16_to_f32(out[3][i])) &&
+				    isnan(tw_bf16_to_f32(out[4][i])));
+		else if (out[0][i] != tw_f32_to_f16(f[i]) || out[1][i] != tw_f32_to_bf16(f[i]) ||
+			 out[2][i] != tw_f64_to_f16(d[i]) || out[3][i] != tw_f64_to_f16(d[i]))
+			fail_msg("%a or %a: %04x %04x %04x %04x", f[i], d[i], out[0][i], out[1][i], out[2][i],
+				 out[3][i]);
+		else if (d[i] == (double)(float)d[i] && out[4][i] != tw_f32_to_bf16((float)d[i]))
+			fail_msg("%a: bf16 %04x", d[i], out[4][i]);
+	}
+	for (int k = 0; k < 5; k++)
+		free(out[k]);
+	free(f);
+	free(d);
+	cgen_close(&c);
+	arena_free(a);
+}
+
 /* The definitions are one text: whatever runs them gives the same bits. */
 static void agreement(void **state)
 {
@@ -392,10 +459,8 @@ int main(int argc, char **argv)
 	(void)argv;
 	verbose = argc > 1;
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sweep_f32),
-		cmocka_unit_test(samples_f64),
-		cmocka_unit_test(two_arguments),
-		cmocka_unit_test(agreement),
+		cmocka_unit_test(sweep_f32),	 cmocka_unit_test(samples_f64), cmocka_unit_test(two_arguments),
+		cmocka_unit_test(storage_types), cmocka_unit_test(agreement),
 	};
 	return cmocka_run_group_tests(tests, open_shared, close_shared);
 }
