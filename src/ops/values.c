@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { MAX_VALUES = 256, MAX_CONSTANTS = 65536, MAX_STEPS = 100000, MAX_FOLD = 16384 };
+enum { MAX_VALUES = 256, MAX_CONSTANTS = 65536, MAX_STEPS = 100000, MAX_FOLD = 16384, MAX_WORK = 1 << 21 };
 
 int64_t tw_data_int(enum twir_scalar type, const void *data, int64_t i)
 {
@@ -454,6 +454,36 @@ static void evaluate(struct tw_opctx *x, tw_id id)
 	x->g->tensors.at[id].nvalues = (int)n;
 }
 
+struct work { /* of one element of a definition: products of fold extents */
+	int64_t most;
+	bool unknown;
+};
+
+static void count_fold(void *arg, const struct twir_expr *e)
+{
+	struct work *w = arg;
+	int64_t n = 1, size;
+	for (int k = 1; e->kind == TWIR_Fold && k < e->n; k++) {
+		if (!twir_const_int(e->arg[k], &size))
+			w->unknown = true;
+		else
+			n = size > 0 && n > MAX_WORK / size ? MAX_WORK : n * size;
+	}
+	w->most = n > w->most ? n : w->most;
+}
+
+/* Does the interpreter take no time to speak of? Folds do not nest in definitions. */
+static bool quick(const struct twir_compute *c)
+{
+	struct work w = {.most = 1};
+	int64_t n = 1, size = 0;
+	for (int d = 0; d < c->out->rank; d++)
+		if (!twir_const_int(c->out->shape[d], &size) || (n *= size) > MAX_FOLD)
+			return false;
+	twir_visit_expr(c->value, count_fold, &w);
+	return !w.unknown && w.most <= MAX_WORK && n * w.most <= MAX_WORK;
+}
+
 /* All inputs constants and everything small: the interpreter gives the data. */
 static bool all_constant(const struct tw_opctx *x)
 {
@@ -473,13 +503,9 @@ static bool all_constant(const struct tw_opctx *x)
 		if (n < 0 || n > MAX_FOLD)
 			return false;
 	}
-	for (int i = 0; i < x->computes.n; i++) {
-		int64_t n = 1, size;
-		const struct twir_tensor *t = x->computes.at[i]->out;
-		for (int d = 0; d < t->rank; d++)
-			if (!twir_const_int(t->shape[d], &size) || (n *= size) > MAX_FOLD)
-				return false;
-	}
+	for (int i = 0; i < x->computes.n; i++)
+		if (!quick(x->computes.at[i]))
+			return false;
 	return true;
 }
 
