@@ -1,9 +1,10 @@
-/* bound_within: `within` and surplus workers become shorter repeats and guards.
- * needs: mappings; breaks: nothing. Out: no for-mapping has bounds, each has as many workers as its levels or is guarded.
+/* bound_within: `within` and surplus workers become shorter repeats and guards. needs: mappings; breaks: nothing.
+ * Out: no for-mapping has bounds, each has as many workers as its levels or is guarded.
  *
- * A repeat is shortened where the coordinates of the factors outside it are known before it starts: the mapping is split there into
- * nested for-mappings. Where a dimension indexes register tensors its repeats keep their constant extents and a guard does the work,
- * or the registers could not become named variables. A guard stays too when factors inside the last shortened repeat overshoot. */
+ * A repeat is shortened where the coordinates of the factors outside it are known before it starts: the mapping is
+ * split there into nested for-mappings. Where a dimension indexes register tensors its repeats keep their constant
+ * extents and a guard does the work, or the registers could not become named variables. A guard stays too when
+ * factors inside the last shortened repeat overshoot. */
 #include "pass/pass_int.h"
 
 struct split {
@@ -176,7 +177,8 @@ static const struct twir_expr *unless_proved(struct twp_walk *w, const struct tw
 	return twir_prove(&w->facts, twir_simplify(&w->facts, cond)) ? NULL : cond;
 }
 
-/* Conditions that keep surplus workers out: *outside around the for-mapping, the result inside it (it reads the lane). */
+/* Conditions that keep surplus workers out: *outside around the for-mapping, the result inside it (it reads the
+ * lane). */
 static const struct twir_expr *surplus(struct twp_walk *w, struct split *x, const struct twir_expr **outside)
 {
 	struct twir_module *m = x->m;
@@ -259,8 +261,8 @@ static struct twir_stmt *bounded(struct twp_walk *w, const struct twir_program *
 	return outside ? twp_if(m, outside, c, NULL) : c;
 }
 
-/* A tile of registers keeps its extents and gets a guard for each element. The whole tile is inside most times: it gets a copy without,
- * under the condition that the bounds exceed the tile. NULL: no such dimension. */
+/* A tile of registers keeps its extents and gets a guard for each element. The whole tile is inside most times: it
+ * gets a copy without, under the condition that the bounds exceed the tile. NULL: no such dimension. */
 static const struct twir_expr *whole_tile(struct twp_walk *w, const struct twir_stmt *s, struct twir_stmt **copy)
 {
 	struct twir_module *m = w->m;

@@ -1,7 +1,9 @@
-/* cpu_passes: the order of lowering for CPUs, and the driver. Input: a program as scheduled; output: the program the emitter takes. */
+/* cpu_passes: the order of lowering for CPUs, and the driver. Input: a program as scheduled; output: the program the
+ * emitter takes. */
 #include "pass/pass_int.h"
 
-/* Simplifying a whole program costs more than any pass: it happens where later passes look at shapes of statements and guards. */
+/* Simplifying a whole program costs more than any pass: it happens where later passes look at shapes of statements
+ * and guards. */
 const struct tw_pass tw_cpu_passes[] = {
 	{"inline_math", pass_inline_math, "nothing", "nothing; no calls afterwards", false},
 	{"bound_within", pass_bound_within, "mappings", "nothing; no bounds afterwards", false},

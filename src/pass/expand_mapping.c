@@ -1,9 +1,10 @@
-/* expand_mapping: for-mappings become loops over their repeats and arithmetic on worker numbers.
- * needs: bound_within (no bounds, surplus workers guarded); breaks: nothing. Out: the only for-mappings left are lane regions
- * `for (l) in spatial(L) on lane`, innermost but for loops of their own bodies; integer lets are replaced by their values.
+/* expand_mapping: for-mappings become loops over their repeats and arithmetic on worker numbers. needs: bound_within
+ * (no bounds, surplus workers guarded); breaks: nothing. Out: the only for-mappings left are lane regions `for (l) in
+ * spatial(L) on lane`, innermost but for loops of their own bodies; integer lets are replaced by their values.
  *
- * The arithmetic is the definition of composition read backwards: coordinates by Horner's rule over the factors, the worker of a factor
- * by division with the workers behind it. The `%` of the outermost spatial factor is left out: surplus workers are guarded. */
+ * The arithmetic is the definition of composition read backwards: coordinates by Horner's rule over the factors, the
+ * worker of a factor by division with the workers behind it. The `%` of the outermost spatial factor is left out:
+ * surplus workers are guarded. */
 #include "pass/pass_int.h"
 
 struct expand {

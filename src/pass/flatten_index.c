@@ -1,7 +1,7 @@
-/* flatten_index: layouts become offsets.
- * needs: expand_mapping, specialise (each index is a sum of terms with known ranges); breaks: nothing.
- * Out: in, out and shared tensors have rank 1 and no layout, in their storage's elements; every access has one index, simplified with the
- * facts of its place so that / and % of layouts cancel term by term. Register tensors keep their indices until lanes are lowered. */
+/* flatten_index: layouts become offsets. needs: expand_mapping, specialise (each index is a sum of terms with known
+ * ranges); breaks: nothing. Out: in, out and shared tensors have rank 1 and no layout, in their storage's elements;
+ * every access has one index, simplified with the facts of its place so that / and % of layouts cancel term by term.
+ * Register tensors keep their indices until lanes are lowered. */
 #include "pass/pass_int.h"
 
 struct flat {
@@ -16,7 +16,8 @@ static bool is_memory(const struct twir_tensor *t)
 	return t->scope == TWIR_IN || t->scope == TWIR_OUT || t->scope == TWIR_SHARED;
 }
 
-/* Ranks change only when all accesses have: until then one index is taken as the offset, and a load whose index is a load keeps its own. */
+/* Ranks change only when all accesses have: until then one index is taken as the offset, and a load whose index is a
+ * load keeps its own. */
 static void flatten(struct flat *f, struct twir_tensor *t)
 {
 	struct twir_module *m = f->w->m;

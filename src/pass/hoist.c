@@ -1,9 +1,10 @@
-/* hoist: index arithmetic that does not change in a loop becomes lets before it; sums are regrouped so that what is fixed comes first.
- * needs: unroll_registers (offsets are whole); breaks: nothing.
+/* hoist: index arithmetic that does not change in a loop becomes lets before it; sums are regrouped so that what is
+ * fixed comes first. needs: unroll_registers (offsets are whole); breaks: nothing.
  *
- * The C compiler cannot do it: total division is a conditional expression, and offsets come in the simplifier's order, not by loop depth.
- * Only integers without loads move, scalars of type index and vectors that cost something: they are pure and total. A let goes right before the outermost loop that it is fixed in,
- * so nothing is evaluated that the block around that loop would not reach. */
+ * The C compiler cannot do it: total division is a conditional expression, and offsets come in the simplifier's
+ * order, not by loop depth. Only integers without loads move, scalars of type index and vectors that cost something:
+ * they are pure and total. A let goes right before the outermost loop that it is fixed in, so nothing is evaluated
+ * that the block around that loop would not reach. */
 #include "pass/pass_int.h"
 
 enum { MOST_LOOPS = 64 };

@@ -1,8 +1,8 @@
-/* inline_math: calls become lets before their statement; casts to and from f16 and bf16 become calls of the math library first.
- * needs: nothing; breaks: nothing. Out: no Call, no Cast that touches f16 or bf16.
+/* inline_math: calls become lets before their statement; casts to and from f16 and bf16 become calls of the math
+ * library first. needs: nothing; breaks: nothing. Out: no Call, no Cast that touches f16 or bf16.
  *
- * Functions are pure and total, so a call may be evaluated although a lazy conditional would not have chosen it. A load may not:
- * an argument that holds loads is bound under the conditions on its way, `let x = c ? A[i] : 0`. */
+ * Functions are pure and total, so a call may be evaluated although a lazy conditional would not have chosen it. A
+ * load may not: an argument that holds loads is bound under the conditions on its way, `let x = c ? A[i] : 0`. */
 #include "pass/pass_int.h"
 
 /* The conditions under which an expression is reached. */

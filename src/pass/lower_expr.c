@@ -1,6 +1,7 @@
-/* lower_expr: expressions of a lane region as vectors. What does not depend on the lane stays scalar and is splat where it meets a vector.
- * Indices of stride 1 become wide loads, of stride 0 scalar loads, others gathers with 32-bit index vectors where ranges prove that they
- * fit. Lanes that a guard or a lazy conditional excludes never touch memory: their loads are masked. */
+/* lower_expr: expressions of a lane region as vectors. What does not depend on the lane stays scalar and is splat
+ * where it meets a vector. Indices of stride 1 become wide loads, of stride 0 scalar loads, others gathers with
+ * 32-bit index vectors where ranges prove that they fit. Lanes that a guard or a lazy conditional excludes never
+ * touch memory: their loads are masked. */
 #include "pass/lower_int.h"
 
 static bool memo_bool(struct tw_map *memo, const struct twir_expr *e, bool *value)

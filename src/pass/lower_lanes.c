@@ -1,10 +1,12 @@
-/* lower_lanes: lane regions become vectors, masks and reductions; for a target without vectors, loops over the lanes with the same bits.
- * needs: flatten_index; breaks: nothing. Out: no for-mapping, no `lane`; register tensors no longer mirror mappings: they are indexed by
- * the coordinates of their mapping's repeats and hold vectors (scalar target: the lane is their last axis).
+/* lower_lanes: lane regions become vectors, masks and reductions; for a target without vectors, loops over the lanes
+ * with the same bits. needs: flatten_index; breaks: nothing. Out: no for-mapping, no `lane`; register tensors no
+ * longer mirror mappings: they are indexed by the coordinates of their mapping's repeats and hold vectors (scalar
+ * target: the lane is their last axis).
  *
- * A guard that differs between lanes becomes a mask: stores to memory are masked, assignments to registers become selects, loads are
- * masked so that excluded lanes touch nothing. A loop whose extent differs between lanes runs to the largest one under a mask. A region
- * that cannot be vectors (it indexes its own arrays by lane) becomes a loop over the lanes as well. */
+ * A guard that differs between lanes becomes a mask: stores to memory are masked, assignments to registers become
+ * selects, loads are masked so that excluded lanes touch nothing. A loop whose extent differs between lanes runs to
+ * the largest one under a mask. A region that cannot be vectors (it indexes its own arrays by lane) becomes a loop
+ * over the lanes as well. */
 #include "pass/lower_int.h"
 
 static void block(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt *list, struct twp_list *out);

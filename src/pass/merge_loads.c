@@ -1,6 +1,7 @@
-/* merge_loads: loads of memory that two statements of a run repeat, with no store to the tensor between, become a let before the first.
- * Part of unroll_registers. A run is a stretch of lets, declarations and stores: what a loop or branch may store is never looked through.
- * Only loads that the first statement surely makes are bound; inside lazy conditionals they are replaced when bound already. */
+/* merge_loads: loads of memory that two statements of a run repeat, with no store to the tensor between, become a let
+ * before the first. Part of unroll_registers. A run is a stretch of lets, declarations and stores: what a loop or
+ * branch may store is never looked through. Only loads that the first statement surely makes are bound; inside lazy
+ * conditionals they are replaced when bound already. */
 #include "pass/pass_int.h"
 
 struct load { /* a load as of one epoch of its tensor */

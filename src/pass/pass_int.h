@@ -54,7 +54,8 @@ struct twir_stmt *twp_merge_loads(struct twir_module *m, const struct twir_stmt 
 
 /* pass_util.c */
 int64_t twp_tree_size(const struct twir_expr *e); /* nodes of the printed text; saturates at 1 << 40 */
-/* Lets of integers and i1 without loads and of modest size are replaced by their values, so that indices are seen whole. */
+/* Lets of integers and i1 without loads and of modest size are replaced by their values, so that indices are seen
+ * whole. */
 struct twir_stmt *twp_inline_lets(struct twir_module *m, const struct twir_stmt *list);
 int64_t twp_lanes(const struct twir_program *p); /* workers of the level lane; 0: the program has none */
 bool twp_is_lane_region(const struct twir_stmt *s);

@@ -1,4 +1,5 @@
-/* pass_util: the factors of a mapping and who owns them, lets of integers replaced by their values, small statement builders. */
+/* pass_util: the factors of a mapping and who owns them, lets of integers replaced by their values, small statement
+ * builders. */
 #include "pass/pass_int.h"
 
 static int64_t tree_size(struct tw_map *memo, const struct twir_expr *e)
@@ -167,7 +168,8 @@ void twp_assign(struct twir_module *m, const struct twir_program *p, int nlevels
 		}
 		x->owner = owner;
 	}
-	/* The number over all levels is needed as soon as one factor straddles two; a tail that is short of lanes straddles too. */
+	/* The number over all levels is needed as soon as one factor straddles two; a tail that is short of lanes
+	 * straddles too. */
 	bool mixed = lane && nlevels > 1 && held != lanes;
 	for (int i = 0; i < f->n; i++)
 		mixed |= f->at[i].spatial && f->at[i].owner == TWP_MIXED;

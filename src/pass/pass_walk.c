@@ -1,5 +1,6 @@
-/* pass_walk: rebuilding blocks with the facts of each place in force. Input: a block; output: a fresh block that shares variables and
- * tensors with it. Facts come from launch extents, loop extents, bounds of for-mappings, guards and the ranges of integer lets. */
+/* pass_walk: rebuilding blocks with the facts of each place in force. Input: a block; output: a fresh block that
+ * shares variables and tensors with it. Facts come from launch extents, loop extents, bounds of for-mappings, guards
+ * and the ranges of integer lets. */
 #include "pass/pass_int.h"
 
 void twp_walk_init(struct twp_walk *w, struct twir_module *m, const struct twir_program *p)

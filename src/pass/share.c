@@ -1,8 +1,8 @@
-/* share: pure sub-expressions used twice in a statement become lets before it, so that text and C are linear in the size of the DAG.
- * needs: nothing; breaks: nothing.
+/* share: pure sub-expressions used twice in a statement become lets before it, so that text and C are linear in the
+ * size of the DAG. needs: nothing; breaks: nothing.
  *
- * A load under a lazy conditional is bound only if the statement makes it anyway; other expressions that hold such loads stay where they
- * are. Cheap leaves (constants, variables, splats and casts of them) are repeated. */
+ * A load under a lazy conditional is bound only if the statement makes it anyway; other expressions that hold such
+ * loads stay where they are. Cheap leaves (constants, variables, splats and casts of them) are repeated. */
 #include "pass/pass_int.h"
 
 struct node {

@@ -1,12 +1,13 @@
-/* specialise: bodies are copied under the condition that makes them simple.
- * needs: expand_mapping; breaks: nothing. Out: no Specialise.
+/* specialise: bodies are copied under the condition that makes them simple. needs: expand_mapping; breaks: nothing.
+ * Out: no Specialise.
  *
- * `specialise COND { .. }` becomes `if COND { .. } else { copy }`; simplification then uses the condition in each copy. A lane region that
- * is one guarded statement is split alike when the guard is monotone in the lane: it holds for all lanes if it holds for the worst one,
- * so that all vectors but the last go without masks. Parts of a guard that do not read the lane move out of the region.
- * A choice that is all of a loop's body and does not depend on its variable moves out of the loop.
- * Lazy conditionals in a region are treated as its guard is: where they hold in every lane their loads need no masks.
- * Region copies do not nest, so the text at most triples for each specialise around it. */
+ * `specialise COND { .. }` becomes `if COND { .. } else { copy }`; simplification then uses the condition in each
+ * copy. A lane region that is one guarded statement is split alike when the guard is monotone in the lane: it holds
+ * for all lanes if it holds for the worst one, so that all vectors but the last go without masks. Parts of a guard
+ * that do not read the lane move out of the region. A choice that is all of a loop's body and does not depend on its
+ * variable moves out of the loop. Lazy conditionals in a region are treated as its guard is: where they hold in every
+ * lane their loads need no masks. Region copies do not nest, so the text at most triples for each specialise around
+ * it. */
 #include "pass/pass_int.h"
 
 struct guard {
@@ -177,7 +178,8 @@ static struct twir_stmt *region(struct twp_walk *w, int64_t lanes, const struct 
 	return g.uniform ? twp_if(m, g.uniform, out, NULL) : out;
 }
 
-/* for v { if C { A } else { B } } with C free of v becomes if C { for v { A } } else { for v { B } }: the choice is made once. */
+/* for v { if C { A } else { B } } with C free of v becomes if C { for v { A } } else { for v { B } }: the choice is
+ * made once. */
 static struct twir_stmt *unswitch(struct twir_module *m, struct twir_stmt *loop)
 {
 	const struct twir_stmt *b = loop->u.loop.body;

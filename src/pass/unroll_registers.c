@@ -1,7 +1,7 @@
-/* unroll_registers: loops that index register tensors are unrolled, register tensors become rank-0 tensors, which C can keep in registers
- * (left as arrays they ran at 30% of peak). Loads repeated with no store between become lets.
- * needs: lower_lanes; breaks: nothing. Out: register tensors have rank 0, but those indexed by what is not constant or by loops whose
- * unrolling would exceed UNROLL_STATEMENTS, which stay arrays. */
+/* unroll_registers: loops that index register tensors are unrolled, register tensors become rank-0 tensors, which C
+ * can keep in registers (left as arrays they ran at 30% of peak). Loads repeated with no store between become lets.
+ * needs: lower_lanes; breaks: nothing. Out: register tensors have rank 0, but those indexed by what is not constant
+ * or by loops whose unrolling would exceed UNROLL_STATEMENTS, which stay arrays. */
 #include "pass/pass_int.h"
 
 enum { UNROLL_STATEMENTS = 1024 };

@@ -1,4 +1,5 @@
-/* pass_support: what the tests of src/pass share: files, targets, data, and running a program before and during lowering. */
+/* pass_support: what the tests of src/pass share: files, targets, data, and running a program before and during
+ * lowering. */
 #ifndef PASS_SUPPORT_H
 #define PASS_SUPPORT_H
 
@@ -23,8 +24,9 @@ struct support_case {
 	bool dump;	 /* print each stage */
 	int64_t program; /* its number in the text */
 };
-/* Interprets the program as it stands and after every pass on the same data, chosen by seed; false when some bit differs, an access is
-   illegal or a stage does not verify: then error tells. Values of integer inputs are 0 .. limit - 1 with "# limit: NAME 10". */
+/* Interprets the program as it stands and after every pass on the same data, chosen by seed; false when some bit
+ * differs, an access is illegal or a stage does not verify: then error tells. Values of integer inputs are 0 .. limit
+ * - 1 with "# limit: NAME 10". */
 bool support_differential(const struct support_case *c, uint64_t seed, struct tw_error *error);
 
 #endif

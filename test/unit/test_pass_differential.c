@@ -1,6 +1,7 @@
 /* rooms: base tmap target ir pass */
-/* Programs of test/pass/programs, interpreted as they stand and after every pass: the same bits. @L in a text is the number of lanes.
- * "# sizes: M=0,1,17 N=5" lists values of each symbol: all combinations run. With arguments: NAME [isa lanes] prints the stages. */
+/* Programs of test/pass/programs, interpreted as they stand and after every pass: the same bits. @L in a text is the
+ * number of lanes. "# sizes: M=0,1,17 N=5" lists values of each symbol: all combinations run. With arguments: NAME
+ * [isa lanes] prints the stages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

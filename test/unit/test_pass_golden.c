@@ -1,6 +1,7 @@
 /* rooms: base tmap target ir pass */
-/* Texts after a pass: test/pass/PASS/NAME.tw holds a program, a line "===", and the text expected after PASS and simplification.
- * The folder "all" runs the whole pipeline. "# isa: scalar" chooses the target, AVX-512 otherwise. --update rewrites the expected texts. */
+/* Texts after a pass: test/pass/PASS/NAME.tw holds a program, a line "===", and the text expected after PASS and
+ * simplification. The folder "all" runs the whole pipeline. "# isa: scalar" chooses the target, AVX-512 otherwise.
+ * --update rewrites the expected texts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

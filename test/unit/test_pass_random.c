@@ -1,7 +1,8 @@
 /* rooms: base tmap target ir pass */
-/* Random programs, interpreted before lowering and after every pass: the same bits. Four forms: elementwise with random mappings, row reductions
- * with lane partials, column folds in mirrored registers, and lane-private folds in loops inside the region; their values mix broadcast,
- * transposed, strided, reversed, gathered, wrapped and guarded loads. Arguments: SEED prints the stages of that program; else COUNT=. */
+/* Random programs, interpreted before lowering and after every pass: the same bits. Four forms: elementwise with
+ * random mappings, row reductions with lane partials, column folds in mirrored registers, and lane-private folds in
+ * loops inside the region; their values mix broadcast, transposed, strided, reversed, gathered, wrapped and guarded
+ * loads. Arguments: SEED prints the stages of that program; else COUNT=. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
