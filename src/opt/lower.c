@@ -79,6 +79,8 @@ void opt_lower(struct tw_graph *g, struct tw_definitions *d)
 		for (int k = 0; k < n; k++)
 			vec_push(g->arena, &d->list, ((struct tw_definition){computes[k], (tw_id)i}));
 	}
+	for (int i = 0; i < g->outputs.n; i++) /* one may be a constant that no node reads */
+		tw_graph_ir(g, g->outputs.at[i]);
 	for (int t = 0; t < g->tensors.n; t++)
 		if (g->tensors.at[t].ir)
 			map_set_ptr(&d->tensor, g->tensors.at[t].ir, (void *)(uintptr_t)(t + 1));
