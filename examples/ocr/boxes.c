@@ -247,6 +247,7 @@ int boxes_find(const float *map_values, int height, int width, const struct imag
 	free(patch.first);
 	free(patch.last);
 	free(hull);
-	sort_for_reading(*boxes, n);
+	if (n > 1)
+		sort_for_reading(*boxes, n);
 	return n;
 }
