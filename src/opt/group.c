@@ -135,6 +135,29 @@ static bool is_one(const struct twir_expr *e)
 	return twir_const_int(e, &v) && v == 1;
 }
 
+/* Axes of all folds in a definition, with their extents. */
+struct fold_axes {
+	struct tw_arena *a;
+	VEC(struct twir_var *) axis;
+	VEC(const struct twir_expr *) extent;
+};
+
+static void list_fold(void *arg, const struct twir_expr *e)
+{
+	struct fold_axes *f = arg;
+	for (int i = 0; e->kind == TWIR_Fold && i + 1 < e->n; i++) {
+		vec_push(f->a, &f->axis, e->u.axes[i]);
+		vec_push(f->a, &f->extent, e->arg[i + 1]);
+	}
+}
+
+static struct fold_axes fold_axes(struct grouping *x, const struct twir_compute *c)
+{
+	struct fold_axes f = {.a = x->a};
+	twir_visit_expr(c->value, list_fold, &f);
+	return f;
+}
+
 /* Does the load's index mention every axis (of the consumer and its folds) that is longer than one, so that no element is read over and over? */
 static bool reads_once(struct grouping *x, const struct twir_compute *c, const struct twir_expr *load)
 {
@@ -144,10 +167,10 @@ static bool reads_once(struct grouping *x, const struct twir_compute *c, const s
 	for (int i = 0; i < c->out->rank; i++)
 		if (!is_one(c->out->shape[i]) && !map_get_ptr(&axes, c->axes[i]))
 			return false;
-	if (c->value->kind == TWIR_Fold)
-		for (int i = 0; i < c->value->n - 1; i++)
-			if (!is_one(c->value->arg[i + 1]) && !map_get_ptr(&axes, c->value->u.axes[i]))
-				return false;
+	const struct fold_axes folds = fold_axes(x, c);
+	for (int i = 0; i < folds.axis.n; i++)
+		if (!is_one(folds.extent.at[i]) && !map_get_ptr(&axes, folds.axis.at[i]))
+			return false;
 	return true;
 }
 
@@ -247,17 +270,18 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 }
 
 /* Windows (a convolution's or a pool's) read elements many times although every axis shows in the index. */
-static bool windowed(const struct def *u, const struct twir_tensor *t)
+static bool windowed(struct grouping *x, const struct def *u, const struct twir_tensor *t)
 {
 	const struct twir_expr *load;
-	if (!u->anchor || tw_loads_of(u->c->value, t, &load) == 0 || u->c->value->kind != TWIR_Fold)
+	if (!u->anchor || tw_loads_of(u->c->value, t, &load) == 0)
 		return false;
+	const struct fold_axes all = fold_axes(x, u->c);
 	for (int d = 0; d < load->nidx; d++) {
 		int axes = 0, folds = 0;
 		for (int i = 0; i < u->c->out->rank; i++)
 			axes += twir_uses_var(load->arg[d], u->c->axes[i]);
-		for (int i = 0; i < u->c->value->n - 1; i++)
-			folds += twir_uses_var(load->arg[d], u->c->value->u.axes[i]);
+		for (int i = 0; i < all.axis.n; i++)
+			folds += twir_uses_var(load->arg[d], all.axis.at[i]);
 		if (axes > 0 && folds > 0)
 			return true;
 	}
@@ -297,8 +321,9 @@ static void vanish(struct grouping *x, int i)
 	p->gone = true;
 }
 
-static void vanish_all(struct grouping *x)
+static int vanish_all(struct grouping *x)
 {
+	int vanished = 0;
 	for (int i = 0; i < x->n; i++) {
 		struct def *p = &x->def[i];
 		if (!p->c || p->anchor || p->output || p->gone)
@@ -308,10 +333,13 @@ static void vanish_all(struct grouping *x)
 		const bool work = laborious(p->c->value, arithmetic(p->c->value) - 1, own.conds);
 		bool all = p->users.n > 0;
 		for (int k = 0; k < p->users.n && all; k++)
-			all = may_vanish_into(x, i, p->users.at[k]) && !(work && windowed(&x->def[p->users.at[k]], p->c->out));
-		if (all)
+			all = may_vanish_into(x, i, p->users.at[k]) && !(work && windowed(x, &x->def[p->users.at[k]], p->c->out));
+		if (all) {
 			vanish(x, i);
+			vanished++;
+		}
 	}
+	return vanished;
 }
 
 static void join_epilogues(struct grouping *x)
@@ -410,7 +438,8 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 	}
 	mark_outputs(&x);
 	mark_unused(&x);
-	vanish_all(&x);
+	while (vanish_all(&x) > 0) /* x * sigmoid(x): once sigmoid is gone, x has one user */
+		continue;
 	join_epilogues(&x);
 	for (int i = 0; i < x.n; i++) {
 		struct def *p = &x.def[i];

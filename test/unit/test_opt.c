@@ -94,6 +94,16 @@ static void matmul_takes_its_epilogue(struct world *w)
 	assert_string_equal(tw_schedule_name(&w->groups.list.at[0]->task, &t), "matmul");
 }
 
+/* x * sigmoid(x) after a matmul: two nodes read x, but one definition does. */
+static void swish_joins_the_matmul(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), b = constant(w, "b", 2, (int64_t[]){32, 48}, 0, 0.01f);
+	const tw_id y = NODE(w, "Add", NODE(w, "MatMul", x, b), constant(w, "bias", 1, (int64_t[]){48}, 1, 1));
+	output(w, NODE(w, "Mul", y, NODE(w, "Sigmoid", y)));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 1);
+}
+
 /* A result with two consumers stays: each consumer is a task of its own. */
 static void shared_anchor_stays(struct world *w)
 {
@@ -163,6 +173,17 @@ static void windows_do_not_repeat_work(struct world *w)
 	assert_int_equal(w->groups.list.n, 2);
 }
 
+/* The same before a depthwise convolution with a bias, where the sum is not the whole definition. */
+static void depthwise_does_not_repeat_work(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 32, 32}), k = constant(w, "w", 4, (int64_t[]){4, 1, 3, 3}, -1, 0.01f);
+	const tw_id bias = constant(w, "bias", 1, (int64_t[]){4}, 1, 1);
+	const struct tw_attr attr = {.name = "group", .kind = TW_ATTR_INT, .i = 4};
+	output(w, node(w, "Conv", 3, (tw_id[]){NODE(w, "Sigmoid", x), k, bias}, 1, &attr));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 2);
+}
+
 static void unused_nodes_vanish(struct world *w)
 {
 	const tw_id x = input(w, "x", 1, (int64_t[]){10});
@@ -197,11 +218,12 @@ static void run(void **state)
 int main(void)
 {
 	static void (*const checks[])(struct world *) = {
-		chain_is_one_task, matmul_takes_its_epilogue, shared_anchor_stays, batchnorm_folds, small_constants_fold,
-		large_constants_are_set_up, windows_do_not_repeat_work, unused_nodes_vanish};
+		chain_is_one_task, matmul_takes_its_epilogue, swish_joins_the_matmul, shared_anchor_stays, batchnorm_folds, small_constants_fold,
+		large_constants_are_set_up, windows_do_not_repeat_work, depthwise_does_not_repeat_work,
+		unused_nodes_vanish};
 	static const char *const names[] = {
-		"a chain is one task", "a matmul takes its epilogue", "a shared anchor stays", "batch normalisation folds into a convolution",
-		"small constants fold", "large constants are set up", "windows do not repeat work", "unused nodes vanish"};
+		"a chain is one task", "a matmul takes its epilogue", "swish joins the matmul", "a shared anchor stays", "batch normalisation folds into a convolution",
+		"small constants fold", "large constants are set up", "windows do not repeat work", "depthwise does not repeat work", "unused nodes vanish"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
 		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = run, .initial_state = (void *)&checks[i]};
