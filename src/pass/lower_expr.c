@@ -365,7 +365,7 @@ static const struct twir_expr *clamped(struct twp_lower *k, struct twp_ctx *c, c
 	return twir_splat(m, twir_cast(m, TWIR_I32, uniform(k, c, n)), k->lanes);
 }
 
-/* Comparison of indices; lanes are compared in 32 bits with a clamped scalar where both sides are linear in the lane. */
+/* Comparison of indices; lanes are compared in 32 bits with a clamped scalar where both sides are linear in them. */
 static const struct twir_expr *compare(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
 {
 	struct twir_module *m = k->m;
