@@ -135,13 +135,13 @@ static struct twir_type lanes(struct twir_type t, int n)
 	return t;
 }
 
-static void lane_list(struct tw_buf *out, int n, int from, bool numbers)
+static void lane_list(struct tw_buf *out, int n, bool numbers)
 {
 	for (int l = 0; l < n; l++) {
 		if (l)
 			buf_puts(out, ", ");
 		if (numbers)
-			buf_printf(out, "%d", from + l);
+			buf_printf(out, "%d", l);
 		else
 			buf_putc(out, 'x');
 	}
@@ -207,17 +207,11 @@ static void expand(struct cgen_uses *u, const struct cgen_helper *h, const char 
 		case 'N':
 			buf_printf(out, "%d", a.lanes);
 			break;
-		case 'D':
-			buf_printf(out, "%d", a.lanes / 2);
-			break;
 		case 'M':
 			type_text(u, out, with(a, TWIR_I32), "");
 			break;
 		case 'I':
 			type_text(u, out, with(a, int_as_wide(a.scalar, true)), "");
-			break;
-		case 'U':
-			type_text(u, out, with(a, int_as_wide(a.scalar, false)), "");
 			break;
 		case 'R':
 			type_text(u, out, b, s + 1);
@@ -225,23 +219,14 @@ static void expand(struct cgen_uses *u, const struct cgen_helper *h, const char 
 		case 'b':
 			type_text(u, out, b, "");
 			break;
-		case 'Q':
-			type_text(u, out, lanes(b, 1), "");
-			break;
 		case 'H':
 			type_text(u, out, lanes(a, a.lanes / 2), "");
 			break;
 		case 'X':
-			lane_list(out, a.lanes, 0, false);
+			lane_list(out, a.lanes, false);
 			break;
 		case 'J':
-			lane_list(out, a.lanes, 0, true);
-			break;
-		case 'E':
-			lane_list(out, a.lanes / 2, 0, true);
-			break;
-		case 'O':
-			lane_list(out, a.lanes / 2, a.lanes / 2, true);
+			lane_list(out, a.lanes, true);
 			break;
 		case 'T': /* vectors that builtins of integers want: of int or long long */
 			if (!twir_is_float(a.scalar))
@@ -281,7 +266,7 @@ static void expand(struct cgen_uses *u, const struct cgen_helper *h, const char 
 
 static void print_helper(struct cgen_uses *u, struct cgen_helper *h, struct tw_buf *out);
 
-/* needs: words "op", "op.s", "op.h", "op.b", "op.bs", "op.r" (types b, a swapped are never needed) */
+/* needs: words, see dialect.h */
 static void print_needs(struct cgen_uses *u, const struct cgen_helper *h, const char *needs, struct tw_buf *out)
 {
 	const struct twir_type none = {TWIR_VOID, 0};
@@ -293,22 +278,17 @@ static void print_needs(struct cgen_uses *u, const struct cgen_helper *h, const 
 		const char *form = dot ? dot + 1 : "";
 		if (dot)
 			*dot = 0;
-		struct twir_type a = h->a, b = none;
+		struct twir_type a = h->a;
 		if (strcmp(form, "s") == 0) {
 			a = lanes(a, 1);
 		} else if (strcmp(form, "h") == 0) {
 			a = lanes(a, a.lanes / 2);
 		} else if (strcmp(form, "b") == 0) {
 			a = h->b;
-		} else if (strcmp(form, "ab") == 0) {
-			b = h->b;
-		} else if (strcmp(form, "abs") == 0) {
-			a = lanes(a, 1);
-			b = lanes(h->b, 1);
 		} else {
 			TW_CHECK(*form == 0, "unknown form of a need: %s", form);
 		}
-		print_helper(u, use(u, word, a, b), out);
+		print_helper(u, use(u, word, a, none), out);
 	}
 }
 
