@@ -18,6 +18,8 @@ int64_t twir_wrap(enum twir_scalar s, int64_t v)
 	case TWIR_U8:
 		return (uint8_t)v;
 	case TWIR_U16:
+	case TWIR_F16: /* storage types count as their bits */
+	case TWIR_BF16:
 		return (uint16_t)v;
 	case TWIR_U32:
 		return (uint32_t)v;

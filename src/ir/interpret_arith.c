@@ -42,30 +42,6 @@ static int width_of(enum twir_scalar type)
 	}
 }
 
-int64_t twiri_wrap(enum twir_scalar type, int64_t v)
-{
-	switch (type) {
-	case TWIR_I1:
-		return v & 1;
-	case TWIR_I8:
-		return (int8_t)v;
-	case TWIR_I16:
-		return (int16_t)v;
-	case TWIR_I32:
-		return (int32_t)v;
-	case TWIR_U8:
-		return (uint8_t)v;
-	case TWIR_U16:
-	case TWIR_F16:
-	case TWIR_BF16:
-		return (uint16_t)v;
-	case TWIR_U32:
-		return (uint32_t)v;
-	default:
-		return v;
-	}
-}
-
 static bool is_less(enum twir_scalar type, int64_t a, int64_t b)
 {
 	return type == TWIR_U64 ? (uint64_t)a < (uint64_t)b : a < b;
@@ -114,19 +90,19 @@ int64_t twiri_int_binary(enum twir_kind k, enum twir_scalar type, int64_t a, int
 	const uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
 	switch (k) {
 	case TWIR_Add:
-		return twiri_wrap(type, (int64_t)(ua + ub));
+		return twir_wrap(type, (int64_t)(ua + ub));
 	case TWIR_Sub:
-		return twiri_wrap(type, (int64_t)(ua - ub));
+		return twir_wrap(type, (int64_t)(ua - ub));
 	case TWIR_Mul:
-		return twiri_wrap(type, (int64_t)(ua * ub));
+		return twir_wrap(type, (int64_t)(ua * ub));
 	case TWIR_Div:
-		return twiri_wrap(type, divide(type, a, b));
+		return twir_wrap(type, divide(type, a, b));
 	case TWIR_Mod:
-		return twiri_wrap(type, modulo(type, a, b));
+		return twir_wrap(type, modulo(type, a, b));
 	case TWIR_Ceildiv:
-		return twiri_wrap(type, ceil_divide(type, a, b));
+		return twir_wrap(type, ceil_divide(type, a, b));
 	case TWIR_Roundup:
-		return twiri_wrap(type, (int64_t)((uint64_t)ceil_divide(type, a, b) * ub));
+		return twir_wrap(type, (int64_t)((uint64_t)ceil_divide(type, a, b) * ub));
 	case TWIR_And:
 		return a & b;
 	case TWIR_Or:
@@ -134,9 +110,9 @@ int64_t twiri_int_binary(enum twir_kind k, enum twir_scalar type, int64_t a, int
 	case TWIR_Xor:
 		return a ^ b;
 	case TWIR_Shl:
-		return twiri_wrap(type, (int64_t)(ua << (ub % (uint64_t)width_of(type))));
+		return twir_wrap(type, (int64_t)(ua << (ub % (uint64_t)width_of(type))));
 	case TWIR_Shr:
-		return twiri_wrap(type, shift_right(type, a, b));
+		return twir_wrap(type, shift_right(type, a, b));
 	case TWIR_Lt:
 		return is_less(type, a, b);
 	case TWIR_Le:
@@ -160,11 +136,11 @@ static int64_t int_unary(enum twir_kind k, enum twir_scalar type, int64_t a)
 {
 	switch (k) {
 	case TWIR_Neg:
-		return twiri_wrap(type, (int64_t)(0 - (uint64_t)a));
+		return twir_wrap(type, (int64_t)(0 - (uint64_t)a));
 	case TWIR_Not:
-		return twiri_wrap(type, ~a);
+		return twir_wrap(type, ~a);
 	case TWIR_Abs:
-		return a < 0 && twir_is_signed(type) ? twiri_wrap(type, (int64_t)(0 - (uint64_t)a)) : a;
+		return a < 0 && twir_is_signed(type) ? twir_wrap(type, (int64_t)(0 - (uint64_t)a)) : a;
 	default:
 		tw_raise(TW_ERR_INTERNAL, "interpreter: %s is no operation on integers", twir_kind_name(k));
 	}
@@ -330,7 +306,7 @@ union twiri_slot twiri_cast(enum twir_scalar to, enum twir_scalar from, union tw
 		return r;
 	}
 	if (!twir_is_float(to)) {
-		r.i = to == TWIR_I1 ? v.i != 0 : twiri_wrap(to, v.i);
+		r.i = to == TWIR_I1 ? v.i != 0 : twir_wrap(to, v.i);
 		return r;
 	}
 	const bool negative = v.i < 0 && from != TWIR_U64;
@@ -427,6 +403,6 @@ union twiri_slot twiri_const(enum twir_scalar type, const struct twir_expr *e)
 	else if (type == TWIR_F16 || type == TWIR_BF16)
 		return to_float(type, e->u.f);
 	else
-		r.i = twiri_wrap(type, e->u.i);
+		r.i = twir_wrap(type, e->u.i);
 	return r;
 }

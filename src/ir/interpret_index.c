@@ -85,16 +85,16 @@ static int64_t eval_node(struct eval *v, const struct twir_expr *e)
 	case TWIR_Neg: {
 		const int64_t a = eval(v, e->arg[0]);
 		return a == INT64_MIN ? fail(v, e, "does not fit 64 bits")
-				      : twiri_wrap((enum twir_scalar)e->type.scalar, -a);
+				      : twir_wrap((enum twir_scalar)e->type.scalar, -a);
 	}
 	case TWIR_Abs: {
 		const int64_t a = eval(v, e->arg[0]);
 		if (a == INT64_MIN && e->type.scalar != TWIR_U64)
 			return fail(v, e, "does not fit 64 bits");
-		return a < 0 && e->type.scalar != TWIR_U64 ? twiri_wrap((enum twir_scalar)e->type.scalar, -a) : a;
+		return a < 0 && e->type.scalar != TWIR_U64 ? twir_wrap((enum twir_scalar)e->type.scalar, -a) : a;
 	}
 	case TWIR_Not:
-		return twiri_wrap((enum twir_scalar)e->type.scalar, ~eval(v, e->arg[0]));
+		return twir_wrap((enum twir_scalar)e->type.scalar, ~eval(v, e->arg[0]));
 	default:
 		if (e->n != 2 || e->kind == TWIR_Load || e->kind == TWIR_Fold || e->kind == TWIR_Call ||
 		    e->kind == TWIR_Extract)

@@ -10,7 +10,7 @@
 #ifndef TW_IR_INTERPRET_INT_H
 #define TW_IR_INTERPRET_INT_H
 
-#include "ir/ir.h"
+#include "ir/ir_int.h"
 
 union twiri_slot {
 	int64_t i;
@@ -181,7 +181,6 @@ enum twiri_class twiri_class_of(enum twir_scalar s);
 void twiri_arith(const struct twiri_ins *in, union twiri_slot *d, const union twiri_slot *a, const union twiri_slot *b,
 		 const union twiri_slot *c);
 int64_t twiri_int_binary(enum twir_kind k, enum twir_scalar type, int64_t a, int64_t b);
-int64_t twiri_wrap(enum twir_scalar type, int64_t v);
 union twiri_slot twiri_cast(enum twir_scalar to, enum twir_scalar from, union twiri_slot v);
 union twiri_slot twiri_bitcast(enum twir_scalar to, enum twir_scalar from, union twiri_slot v);
 union twiri_slot twiri_read(enum twir_scalar type, const char *at);

@@ -147,12 +147,18 @@ static const struct twir_expr *swapped(struct twir_module *m, const struct twir_
 	return twir_rewrite_expr(&r, e);
 }
 
-static struct twir_tensor *local(struct twir_module *m, const char *name, enum twir_scalar type, int64_t size,
-				 const struct twir_map *mirrors)
+/* Declares a register tensor of `size` elements that mirrors map, filled with the fold's neutral element. */
+static struct twir_tensor *accumulator(struct twir_module *m, const char *name, const struct twir_expr *fold, int64_t size,
+				       const struct twir_map *map, struct twir_stmt **body)
 {
 	const struct twir_expr *shape[] = {twir_index(m, size)};
-	struct twir_tensor *t = twir_tensor_new(m, name, type, 1, shape, TWIR_REGISTER);
-	t->mirrors = mirrors;
+	struct twir_tensor *t = twir_tensor_new(m, name, (enum twir_scalar)fold->type.scalar, 1, shape, TWIR_REGISTER);
+	struct twir_var *j = tw_loop_var(m, "j");
+	const struct twir_expr *je = twir_var(m, j);
+	t->mirrors = map;
+	twir_append(body, tw_declare(m, t));
+	twir_append(body, tw_formap(m, 1, &j, map, 1, LANE, NULL,
+				    twir_store(m, t, 1, &je, twir_neutral(m, fold->op, fold->type), NULL)));
 	return t;
 }
 
@@ -193,16 +199,11 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 	const struct twir_expr *value = n->value;
 	for (int i = 0; i < nfolds; i++) {
 		const struct twir_expr *fold = folds[i];
-		struct twir_tensor *acc = local(m, "acc", (enum twir_scalar)fold->type.scalar, step, tile);
-		struct twir_var *j = tw_loop_var(m, "j");
-		const struct twir_expr *je = twir_var(m, j);
-		twir_append(&body, tw_declare(m, acc));
-		twir_append(&body, tw_formap(m, 1, &j, tile, 1, LANE, NULL,
-					     twir_store(m, acc, 1, &je, twir_neutral(m, fold->op, fold->type), NULL)));
+		struct twir_tensor *acc = accumulator(m, "acc", fold, step, tile, &body);
 		struct tw_nest f;
 		tw_nest_init(&f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
-		j = tw_loop_var(m, "j");
-		je = twir_var(m, j);
+		struct twir_var *j = tw_loop_var(m, "j");
+		const struct twir_expr *je = twir_var(m, j);
 		struct twir_subst s;
 		twir_subst_init(&s, m);
 		twir_subst_set(&s, n->var[last], twir_add(m, j0, je));
@@ -242,12 +243,7 @@ static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const st
 	const struct twir_expr *value = n->value;
 	for (int i = 0; i < nfolds; i++) {
 		const struct twir_expr *fold = folds[i];
-		struct twir_tensor *part = local(m, "part", (enum twir_scalar)fold->type.scalar, r->lanes, one);
-		struct twir_var *l = tw_loop_var(m, "l");
-		const struct twir_expr *le = twir_var(m, l);
-		twir_append(&body, tw_declare(m, part));
-		twir_append(&body, tw_formap(m, 1, &l, one, 1, LANE, NULL,
-					     twir_store(m, part, 1, &le, twir_neutral(m, fold->op, fold->type), NULL)));
+		struct twir_tensor *part = accumulator(m, "part", fold, r->lanes, one, &body);
 		struct tw_nest f;
 		tw_nest_init(&f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
 		tw_nest_merge(&f, NULL);
