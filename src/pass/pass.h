@@ -1,4 +1,4 @@
-/* pass: lowering of tensor programs, one pass a file. Order, needs and breaks: SKETCH section 7 and the table in compile/pipeline.c. Each pass changes the program in place
+/* pass: lowering of tensor programs, one pass a file. Order, needs and breaks: SKETCH section 7 and the table in cpu_passes.c. Each pass changes the program in place
  * (statements may be replaced, nothing is shared with other programs); the verifier accepts the result; the interpreter gives the same numbers, bit for bit. */
 #ifndef TW_PASS_H
 #define TW_PASS_H
@@ -26,7 +26,7 @@ struct tw_pass {
 	const char *needs, *breaks;
 	bool simplify; /* pass_simplify runs after it; the others simplify what they make */
 };
-extern const struct tw_pass tw_cpu_passes[]; /* pipeline.c: in order, ends with name == NULL */
+extern const struct tw_pass tw_cpu_passes[]; /* cpu_passes.c: in order, ends with name == NULL */
 /* Runs all; after(arg, name, p) is called with "input" and after each pass (NULL: none), for dumps and tests. */
 void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t, void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg);
 
