@@ -1,4 +1,4 @@
-/* pass: lowering of tensor programs, one pass a file. Order, needs and breaks: SKETCH section 7 and the table in cpu_passes.c. Each pass changes the program in place
+/* pass: lowering of tensor programs, one pass a file. Order, needs and breaks: the table in cpu_passes.c. Each pass changes the program in place
  * (statements may be replaced, nothing is shared with other programs); the verifier accepts the result; the interpreter gives the same numbers, bit for bit. */
 #ifndef TW_PASS_H
 #define TW_PASS_H

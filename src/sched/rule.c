@@ -7,7 +7,7 @@
  * Input: a definition. Output: a program over compute tensors (tw_bind_params comes later). Nothing here depends on thread counts. */
 #include "sched/nest.h"
 
-#define ITEM_WORK 16384 /* operations a core item should be worth: some microseconds, far above the 0.3 us of a fork (CPU.md section 6) */
+#define ITEM_WORK 16384 /* operations a core item should be worth: some microseconds, far above the 0.3 us of a fork */
 
 static const enum twir_level CORE_LANE[] = {TWIR_CORE, TWIR_LANE}, CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
 

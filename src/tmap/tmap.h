@@ -1,4 +1,4 @@
-/* tmap: the task-mapping algebra on plain integers: the definition that every lowering is checked against (DESIGN: task mappings).
+/* tmap: the task-mapping algebra on plain integers: the definition that every lowering is checked against (section 3 of the paper).
  *
  * A mapping is (W workers, task shape S, f: worker -> ordered list of tasks).
  *   repeat(d..)   one worker does all tasks, in the order given by the ranks
