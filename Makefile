@@ -2,8 +2,8 @@
 #
 #   make demo         compile real models and read text off a picture
 #   make test         build and run the tests
-#   make test-all     ... the long ones too (more samples, constant inputs, sanitizers)
-#   make test-models  fetch real networks, compare with ONNX Runtime, print a table
+#   make test-all     ... the long ones too (more samples, constant inputs, kernels of real networks, sanitizers)
+#   make test-models  fetch real networks, compare with ONNX Runtime, print a table; check all of their kernels
 #   make build        the library and the command line, in build/
 #   make lint         include directions, target text, layout of the sources
 #   make format       lay out the sources
@@ -37,6 +37,7 @@ test-all: build venv
 
 test-models: build venv
 	@$(PYTHON) tools/run_models.py $(BUILD)/tilewright
+	@$(PYTHON) tools/run_kernels.py $(BUILD)/kernels_check --models
 
 demo: configure
 	@cmake --build $(BUILD) --target example_ocr

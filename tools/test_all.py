@@ -3,8 +3,9 @@
 
 usage: test_all.py [--build DIR] [--all] [--only STAGE]... [--list]
 
-Stages run in order: checks of the sources, unit tests (those that ctest knows), tests of the tools, folders of small models.
---all adds the long ones: more samples, models with constant inputs, unit tests under the sanitizers.
+Stages run in order: checks of the sources, unit tests (those that ctest knows), tests of the tools, folders of small models
+against what they must compute (test/cases and the node cases of the onnx package), the kernels of all these models.
+--all adds the long ones: more samples, models with constant inputs, kernels of real models, all under the sanitizers.
 Each runner prints one line here and writes what it says to DIR/test-logs/; of a failed one the end is shown.
 
 The last line is "N passed, N failed"; the exit code is 1 where something failed.
@@ -95,7 +96,7 @@ def unit_jobs(build, long=False, env=None, name="unit"):
                 continue
             extra[LONG_VARIABLE] = "1"
         command = test.get("command") or ["false"]  # without a command: not built
-        yield Job(f"{name} {test['name']}", command, seconds=3600 if long else 600, env=extra)
+        yield Job(f"{name} {test['name']}", command, seconds=3600 if long else 900, env=extra)
 
 
 def tool_jobs(build):
@@ -105,45 +106,81 @@ def tool_jobs(build):
                       env={"TILEWRIGHT_BUILD": build})
 
 
-def cases_job(build, name, folder, known, *options):
+CASES = os.path.join(ROOT, "test", "cases")
+
+
+def node_folder(build):
+    """Where the node cases lie; written when they are not there."""
+    folder = os.path.join(build, "node_cases")
+    subprocess.run(python("node_cases.py", folder), cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    return folder
+
+
+def known(name):
+    return os.path.join(ROOT, "test", f"known_failures_{name}.txt")
+
+
+def cases_job(build, name, folder, listed, *options):
     """The command line over a folder of small models, against the list of those known to fail."""
-    return Job(name, python("run_cases.py", os.path.join(build, "tilewright"), folder, "--known-failures",
-                            os.path.join(ROOT, "test", known), *options), seconds=3600)
+    return Job(name, python("run_cases.py", os.path.join(build, "tilewright"), folder, "--known-failures", known(listed), *options),
+               seconds=7200)
 
 
 def case_jobs(build):
-    yield cases_job(build, "cases", os.path.join(ROOT, "test", "cases"), "known_failures_cases.txt")
+    yield cases_job(build, "cases", CASES, "cases")
 
 
-def node_jobs(build, *options, known="known_failures_node.txt", name="node"):
-    folder = os.path.join(build, "node_cases")
-    written = subprocess.run(python("node_cases.py", folder), cwd=ROOT, capture_output=True, text=True)
-    if written.returncode != 0:
-        yield Job(name, python("node_cases.py", folder))
-        return
-    yield cases_job(build, name, folder, known, *options)
+def node_jobs(build):
+    yield cases_job(build, "node", node_folder(build), "node")
 
 
-def constant_jobs(build):
-    yield cases_job(build, "cases, constant inputs", os.path.join(ROOT, "test", "cases"), "known_failures_cases_constants.txt",
-                    "--constants")
-    yield from node_jobs(build, "--constants", known="known_failures_node_constants.txt", name="node, constant inputs")
+def kernel_jobs(build):
+    lists = [option for name in ("cases", "node") for option in ("--skip", known(name))]
+    yield Job("kernels", python("run_kernels.py", os.path.join(build, "kernels_check"), *lists, CASES, node_folder(build)),
+              seconds=3600)
 
 
-def sanitizer_jobs(build):
+def model_kernel_jobs(build):
+    yield Job("kernels of real models", python("run_kernels.py", os.path.join(build, "kernels_check"), "--models"), seconds=7200)
+
+
+def constant_cases_jobs(build):
+    yield cases_job(build, "cases, constant inputs", CASES, "cases_constants", "--constants")
+
+
+def constant_node_jobs(build):
+    yield cases_job(build, "node, constant inputs", node_folder(build), "node_constants", "--constants")
+
+
+def sanitizer_build(build):
+    """The build folder; None where building failed."""
     place = build + "-sanitizers"
     options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g", "-DTW_SANITIZE=ON", "-DTW_WERROR=OFF"]
     for command in (["cmake", "-S", ROOT, "-B", place, "-G", "Ninja", *options], ["cmake", "--build", place]):
-        job = Job("sanitizers: build", command, seconds=3600).run()
-        if job.failed:
-            yield Job("sanitizers: build", command)
-            return
-    yield from unit_jobs(place, name="sanitizers")
+        if Job("build", command, seconds=3600).run().failed:
+            return None
+    return place
 
 
-STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs)]
-LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_jobs),
-               ("sanitizers", sanitizer_jobs)]
+def sanitizer_unit_jobs(build):
+    place = sanitizer_build(build)
+    if place:
+        yield from unit_jobs(place, name="sanitizers")
+    else:
+        yield Job("sanitizers: build", ["cmake", "--build", build + "-sanitizers"], seconds=3600)
+
+
+def sanitizer_case_jobs(build):
+    place = sanitizer_build(build)
+    if place:
+        yield cases_job(place, "sanitizers cases", CASES, "cases", "--slow")
+
+
+STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs),
+          ("kernels", kernel_jobs)]
+LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_cases_jobs),
+               ("node-constants", constant_node_jobs), ("model-kernels", model_kernel_jobs),
+               ("sanitizers", sanitizer_unit_jobs), ("sanitizer-cases", sanitizer_case_jobs)]
 
 
 def report(job, logs):
