@@ -25,7 +25,9 @@ struct tw_toolchain {
 enum tw_code tw_toolchain_find(struct tw_toolchain *tc, struct tw_error *e);
 /* Compiles lowered programs (batched into few files, `jobs` compilers at once, progress(arg, done, all) after each file; returning true cancels) to one shared
    object, bytes returned in the arena. Temporary files live in a private folder and are removed. Same input, same object, bit for bit. */
-enum tw_code cpu_compile(struct tw_arena *a, struct twir_module *m, int n, struct twir_program *const *lowered, const struct tw_target *t,
-	const struct tw_toolchain *tc, int jobs, bool (*progress)(void *arg, int done, int all), void *arg, struct tw_object *out, struct tw_error *e);
+enum tw_code cpu_compile(struct tw_arena *a, struct twir_module *m, int n, struct twir_program *const *lowered,
+			 const struct tw_target *t, const struct tw_toolchain *tc, int jobs,
+			 bool (*progress)(void *arg, int done, int all), void *arg, struct tw_object *out,
+			 struct tw_error *e);
 
 #endif

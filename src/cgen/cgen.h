@@ -10,9 +10,11 @@ struct tw_dialect; /* dialect.h: rows for types, masked load and store, gather, 
 const struct tw_dialect *tw_dialect_for(enum tw_isa isa);
 
 /* The prelude that every file starts with: typedefs and the helpers that the programs of the file use. */
-void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n, struct twir_program *const *programs);
+void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n,
+		  struct twir_program *const *programs);
 /* One function. Local names are canonical, so that equal programs give equal text but for `name`. */
-void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, const struct twir_program *p, const char *name);
+void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, const struct twir_program *p,
+		 const char *name);
 /* Bytes of scratch a core item needs, as an expression over symbols (0: none): the sum of the shared tensors, each rounded up to 64 bytes. */
 const struct twir_expr *cgen_scratch(struct twir_module *m, const struct twir_program *p);
 

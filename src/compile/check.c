@@ -28,7 +28,8 @@ static void list_operators(struct twc *c, struct tw_buf *b)
 		vec_push(c->arena, &seen, i);
 		for (int k = i; k < c->g->nodes.n; k++)
 			count += c->g->nodes.at[k].op == n->op;
-		buf_printf(b, "%-28s %7d %6d  %s\n", n->op_type, n->opset, count, n->op->flags & TW_OP_HOST ? "host operator" : "kernels");
+		buf_printf(b, "%-28s %7d %6d  %s\n", n->op_type, n->opset, count,
+			   n->op->flags & TW_OP_HOST ? "host operator" : "kernels");
 	}
 }
 
@@ -66,7 +67,10 @@ enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, char
 	return code;
 }
 
-static void detect(void *arg) { tw_target_host(arg); }
+static void detect(void *arg)
+{
+	tw_target_host(arg);
+}
 
 enum tw_code tw_describe_machine(char **text, struct tw_error *e)
 {
@@ -81,7 +85,8 @@ enum tw_code tw_describe_machine(char **text, struct tw_error *e)
 		     "cpu: %s\ncores: %d\ninstruction set: %s (%d lanes of 32 bits, %d vector registers)\n"
 		     "caches: L1 %lld KiB, L2 %lld KiB, L3 %lld KiB\ncompiler: %s\n",
 		     t.cpu, t.cores, tw_isa_name(t.isa), t.lanes, t.vector_registers, (long long)t.l1_bytes >> 10,
-		     (long long)t.l2_bytes >> 10, (long long)t.l3_bytes >> 10, found ? tc.version : compiler.text) < 0) {
+		     (long long)t.l2_bytes >> 10, (long long)t.l3_bytes >> 10,
+		     found ? tc.version : compiler.text) < 0) {
 		*text = NULL;
 		tw_error_set(e, TW_ERR_MEMORY, "out of memory");
 		return TW_ERR_MEMORY;

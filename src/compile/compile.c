@@ -69,11 +69,11 @@ static void schedule_and_lower(struct twc *c)
 void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder)
 {
 	twc_progress(c, "reading the model", 0, 1);
-	twc_graph(c, model, bytes, folder);       /* ONNX bytes -> graph */
-	optimise(c);                              /* graph -> graph */
-	opt_lower(c->g, &c->definitions);         /* graph -> compute definitions */
-	opt_group(&c->definitions, &c->groups);   /* definitions -> tasks */
-	schedule_and_lower(c);                    /* tasks -> programs -> lowered programs */
+	twc_graph(c, model, bytes, folder);	/* ONNX bytes -> graph */
+	optimise(c);				/* graph -> graph */
+	opt_lower(c->g, &c->definitions);	/* graph -> compute definitions */
+	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
+	schedule_and_lower(c);			/* tasks -> programs -> lowered programs */
 }
 
 static bool compiler_progress(void *arg, int done, int all)
@@ -93,8 +93,8 @@ static void generate_code(struct twc *c)
 {
 	struct tw_error e;
 	if (tw_toolchain_find(&c->toolchain, &e) != TW_ERR_OK ||
-	    cpu_compile(c->arena, c->m, c->programs.n, c->programs.at, &c->target, &c->toolchain, jobs_of(c), compiler_progress, c,
-			&c->code, &e) != TW_ERR_OK)
+	    cpu_compile(c->arena, c->m, c->programs.n, c->programs.at, &c->target, &c->toolchain, jobs_of(c),
+			compiler_progress, c, &c->code, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 }
 
@@ -150,21 +150,24 @@ static void pipeline(void *arg)
 	if (c->o->isa) {
 		enum tw_isa isa;
 		if (!tw_isa_parse(c->o->isa, &isa))
-			tw_raise(TW_ERR_USAGE, "there is no instruction set '%s': choose scalar, generic, neon, avx2 or avx512", c->o->isa);
+			tw_raise(TW_ERR_USAGE,
+				 "there is no instruction set '%s': choose scalar, generic, neon, avx2 or avx512",
+				 c->o->isa);
 		tw_target_with_isa(&c->target, isa);
 	}
 	twc_lowered(c, j->model, j->bytes, j->folder); /* ONNX bytes -> lowered programs: see above */
-	generate_code(c);                              /* programs -> C -> shared object */
-	twc_plan(c);                                   /* launches -> plan */
-	finish(j);                                     /* constants computed; plan + code + weights -> image */
+	generate_code(c);			       /* programs -> C -> shared object */
+	twc_plan(c);				       /* launches -> plan */
+	finish(j);				       /* constants computed; plan + code + weights -> image */
 }
 
-enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, void **image,
-			int64_t *image_bytes, struct tw_error *e)
+enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			void **image, int64_t *image_bytes, struct tw_error *e)
 {
 	const struct tw_compile_options none = {0};
 	struct twc c = {.o = o ? o : &none, .started = now()};
-	struct job j = {.c = &c, .model = model, .bytes = bytes, .folder = folder, .image = image, .image_bytes = image_bytes};
+	struct job j = {
+		.c = &c, .model = model, .bytes = bytes, .folder = folder, .image = image, .image_bytes = image_bytes};
 	*image = NULL;
 	*image_bytes = 0;
 	c.after = c.o->dump_dir ? twc_dump : NULL;

@@ -20,7 +20,8 @@ void twc_dump(void *arg, struct twc *c, int number, const char *pass, const stru
 	if (mkdir(dir, 0777) != 0 && errno != EEXIST)
 		tw_raise(TW_ERR_IO, "cannot make the folder %s: %s", dir, strerror(errno));
 	struct arena_mark mark = arena_mark(c->arena);
-	const char *path = arena_printf(c->arena, "%s/%04d.%s.%02d.%s.tw", dir, number, p->name, pass_number(pass), pass);
+	const char *path =
+		arena_printf(c->arena, "%s/%04d.%s.%02d.%s.tw", dir, number, p->name, pass_number(pass), pass);
 	FILE *f = fopen(path, "w");
 	const char *text = twir_print_program(c->arena, c->m, p);
 	const bool good = f && fputs(text, f) >= 0 && fflush(f) == 0;

@@ -30,9 +30,10 @@ static void make_key(void *arg)
 	twc_graph(c, j->model, j->bytes, j->folder);
 	tw_hash128_hex(j->model, (size_t)j->bytes, model);
 	buf_init(&b, c->arena);
-	buf_printf(&b, "tilewright %s %s\nmodel %s\ncompiler %s %s\nisa %s\ncpu %d %d %d %d\n", TW_VERSION, build_id, model, c->toolchain.command,
-		   c->toolchain.version, c->o->isa ? c->o->isa : tw_isa_name(c->target.isa), c->target.lanes,
-		   c->target.vector_bytes, c->target.vector_registers, c->target.has_fma);
+	buf_printf(&b, "tilewright %s %s\nmodel %s\ncompiler %s %s\nisa %s\ncpu %d %d %d %d\n", TW_VERSION, build_id,
+		   model, c->toolchain.command, c->toolchain.version,
+		   c->o->isa ? c->o->isa : tw_isa_name(c->target.isa), c->target.lanes, c->target.vector_bytes,
+		   c->target.vector_registers, c->target.has_fma);
 	for (int i = 0; i < c->o->nfixed; i++)
 		buf_printf(&b, "fixed %s %lld\n", c->o->fixed_names[i], (long long)c->o->fixed_values[i]);
 	for (int i = 0; i < c->files.list.n; i++) {
@@ -45,8 +46,8 @@ static void make_key(void *arg)
 	tw_hash128_hex(b.at, b.n, j->key);
 }
 
-enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o, char key[33],
-			    struct tw_error *e)
+enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			    char key[33], struct tw_error *e)
 {
 	const struct tw_compile_options none = {0};
 	struct twc c = {.o = o ? o : &none};

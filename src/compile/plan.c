@@ -7,14 +7,14 @@ struct planner {
 	VEC(struct twrt_buffer) buffers;
 	VEC(struct twrt_step) steps;
 	struct tw_map of_tensor; /* twir_tensor -> buffer + 1 */
-	int kernel;              /* next program */
+	int kernel;		 /* next program */
 };
 
 enum twrt_type twc_type(enum twir_scalar s)
 {
 	static const enum twrt_type types[TWIR_SCALARS] = {
-		[TWIR_I1] = TWRT_BOOL, [TWIR_I8] = TWRT_I8,   [TWIR_I16] = TWRT_I16, [TWIR_I32] = TWRT_I32,
-		[TWIR_I64] = TWRT_I64, [TWIR_U8] = TWRT_U8,   [TWIR_U16] = TWRT_U16, [TWIR_U32] = TWRT_U32,
+		[TWIR_I1] = TWRT_BOOL, [TWIR_I8] = TWRT_I8,   [TWIR_I16] = TWRT_I16,   [TWIR_I32] = TWRT_I32,
+		[TWIR_I64] = TWRT_I64, [TWIR_U8] = TWRT_U8,   [TWIR_U16] = TWRT_U16,   [TWIR_U32] = TWRT_U32,
 		[TWIR_U64] = TWRT_U64, [TWIR_F16] = TWRT_F16, [TWIR_BF16] = TWRT_BF16, [TWIR_F32] = TWRT_F32,
 		[TWIR_F64] = TWRT_F64};
 	TW_CHECK(types[s] != 0, "type %s has no counterpart in the runtime", twir_scalar_name(s));
@@ -153,8 +153,14 @@ static void add_copy(struct planner *p, int from, int to)
 	buffers[0] = from;
 	buffers[1] = to;
 	inplace[0] = -1;
-	struct twrt_step s = {.kind = TWRT_COPY, .kernel = -1, .nbuffers = 2, .buffers = buffers, .nout = 1,
-			      .inplace = inplace, .label = "copy", .program = "copy"};
+	struct twrt_step s = {.kind = TWRT_COPY,
+			      .kernel = -1,
+			      .nbuffers = 2,
+			      .buffers = buffers,
+			      .nout = 1,
+			      .inplace = inplace,
+			      .label = "copy",
+			      .program = "copy"};
 	vec_push(p->a, &p->steps, s);
 }
 
@@ -213,7 +219,8 @@ static bool find_source(const struct twc *c, const struct twir_var *v, struct tw
 	}
 	for (int i = 0; i < c->value_symbols.n; i++)
 		if (c->value_symbols.at[i].symbol == v) {
-			*source = (struct twrt_source){.input = c->value_symbols.at[i].input, .dim = -1 - c->value_symbols.at[i].element};
+			*source = (struct twrt_source){.input = c->value_symbols.at[i].input,
+						       .dim = -1 - c->value_symbols.at[i].element};
 			return true;
 		}
 	return false;

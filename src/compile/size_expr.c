@@ -13,7 +13,8 @@ static int symbol_number(const struct twc *c, const struct twir_var *v)
 		if (c->symbols.at[i] == v)
 			return i;
 	TW_CHECK(v->kind == TWIR_SYMBOL, "%s is not a symbol, but a size speaks of it", v->name);
-	tw_raise(TW_ERR_UNSUPPORTED, "the size '%s' is not the size of any input, so nothing tells its value before the run", v->name);
+	tw_raise(TW_ERR_UNSUPPORTED,
+		 "the size '%s' is not the size of any input, so nothing tells its value before the run", v->name);
 }
 
 static void put(struct coder *c, const struct twir_expr *e);
@@ -44,25 +45,59 @@ static void put(struct coder *c, const struct twir_expr *e)
 	case TWIR_Cond:
 		put_op(c, e, TWRT_SELECT);
 		return;
-	case TWIR_Add: put_op(c, e, TWRT_ADD); return;
-	case TWIR_Sub: put_op(c, e, TWRT_SUB); return;
-	case TWIR_Mul: put_op(c, e, TWRT_MUL); return;
-	case TWIR_Div: put_op(c, e, index ? TWRT_FLOORDIV : TWRT_TRUNCDIV); return;
-	case TWIR_Mod: put_op(c, e, index ? TWRT_FLOORMOD : TWRT_TRUNCMOD); return;
-	case TWIR_Ceildiv: put_op(c, e, TWRT_CEILDIV); return;
-	case TWIR_Roundup: put_op(c, e, TWRT_ROUNDUP); return;
+	case TWIR_Add:
+		put_op(c, e, TWRT_ADD);
+		return;
+	case TWIR_Sub:
+		put_op(c, e, TWRT_SUB);
+		return;
+	case TWIR_Mul:
+		put_op(c, e, TWRT_MUL);
+		return;
+	case TWIR_Div:
+		put_op(c, e, index ? TWRT_FLOORDIV : TWRT_TRUNCDIV);
+		return;
+	case TWIR_Mod:
+		put_op(c, e, index ? TWRT_FLOORMOD : TWRT_TRUNCMOD);
+		return;
+	case TWIR_Ceildiv:
+		put_op(c, e, TWRT_CEILDIV);
+		return;
+	case TWIR_Roundup:
+		put_op(c, e, TWRT_ROUNDUP);
+		return;
 	case TWIR_Min:
-	case TWIR_MinNum: put_op(c, e, TWRT_MIN); return;
+	case TWIR_MinNum:
+		put_op(c, e, TWRT_MIN);
+		return;
 	case TWIR_Max:
-	case TWIR_MaxNum: put_op(c, e, TWRT_MAX); return;
-	case TWIR_Lt: put_op(c, e, TWRT_LT); return;
-	case TWIR_Le: put_op(c, e, TWRT_LE); return;
-	case TWIR_Eq: put_op(c, e, TWRT_EQ); return;
-	case TWIR_Ne: put_op(c, e, TWRT_NE); return;
-	case TWIR_And: put_op(c, e, TWRT_AND); return;
-	case TWIR_Or: put_op(c, e, TWRT_OR); return;
-	case TWIR_Not: put_op(c, e, TWRT_NOT); return;
-	case TWIR_Neg: put_op(c, e, TWRT_NEG); return;
+	case TWIR_MaxNum:
+		put_op(c, e, TWRT_MAX);
+		return;
+	case TWIR_Lt:
+		put_op(c, e, TWRT_LT);
+		return;
+	case TWIR_Le:
+		put_op(c, e, TWRT_LE);
+		return;
+	case TWIR_Eq:
+		put_op(c, e, TWRT_EQ);
+		return;
+	case TWIR_Ne:
+		put_op(c, e, TWRT_NE);
+		return;
+	case TWIR_And:
+		put_op(c, e, TWRT_AND);
+		return;
+	case TWIR_Or:
+		put_op(c, e, TWRT_OR);
+		return;
+	case TWIR_Not:
+		put_op(c, e, TWRT_NOT);
+		return;
+	case TWIR_Neg:
+		put_op(c, e, TWRT_NEG);
+		return;
 	default:
 		tw_raise(TW_ERR_UNSUPPORTED, "a size is computed by '%s', which the runtime cannot evaluate: %s",
 			 twir_kind_text(e->kind), twir_print_expr(c->a, e));

@@ -23,13 +23,27 @@
 #include "base/base.h"
 #include "tmap/tmap.h"
 
-#define TWIR_MAX_RANK 8
+#define TWIR_MAX_RANK  8
 #define TWIR_MAX_DEPTH 3000 /* of an expression; beyond it the constructors raise TW_ERR_UNSUPPORTED */
 #define TWIR_MAX_LANES 256
 
 enum twir_scalar {
-	TWIR_VOID, TWIR_I1, TWIR_I8, TWIR_I16, TWIR_I32, TWIR_I64, TWIR_U8, TWIR_U16, TWIR_U32, TWIR_U64,
-	TWIR_F16, TWIR_BF16, TWIR_F32, TWIR_F64, TWIR_INDEX, TWIR_SCALARS
+	TWIR_VOID,
+	TWIR_I1,
+	TWIR_I8,
+	TWIR_I16,
+	TWIR_I32,
+	TWIR_I64,
+	TWIR_U8,
+	TWIR_U16,
+	TWIR_U32,
+	TWIR_U64,
+	TWIR_F16,
+	TWIR_BF16,
+	TWIR_F32,
+	TWIR_F64,
+	TWIR_INDEX,
+	TWIR_SCALARS
 };
 
 struct twir_type {
@@ -61,28 +75,28 @@ struct twir_var {
 	struct twir_type type;
 	enum twir_var_kind kind;
 	enum twir_level level; /* worker */
-	uint32_t id;           /* unique in the module */
-	int64_t lo, hi;        /* facts, inclusive; symbols: 0 .. INT64_MAX unless known better */
+	uint32_t id;	       /* unique in the module */
+	int64_t lo, hi;	       /* facts, inclusive; symbols: 0 .. INT64_MAX unless known better */
 	int64_t multiple;      /* divisibility, >= 1 */
 };
 
 struct twir_expr {
 	uint8_t kind;
 	struct twir_type type;
-	uint16_t n;    /* arguments */
-	uint8_t op;    /* Fold, Reduce: the enum twir_kind of the combining operation: Add Mul Min Max MinNum MaxNum And Or Xor */
-	uint8_t nidx;  /* Load: how many of the arguments are indices; Gather: 1; a mask and an else value follow when n = nidx + 2 */
-	bool loads;    /* contains a Load, Gather or register Reduce */
+	uint16_t n; /* arguments */
+	uint8_t op; /* Fold, Reduce: the enum twir_kind of the combining operation: Add Mul Min Max MinNum MaxNum And Or Xor */
+	uint8_t nidx; /* Load: how many of the arguments are indices; Gather: 1; a mask and an else value follow when n = nidx + 2 */
+	bool loads;	/* contains a Load, Gather or register Reduce */
 	uint16_t depth; /* of the tree, at most TWIR_MAX_DEPTH: walkers may recurse */
-	uint32_t id;   /* order of creation, unique in the module */
+	uint32_t id;	/* order of creation, unique in the module */
 	uint64_t hash;
 	union {
-		int64_t i;  /* Const of integer type, index, i1 (sign- or zero-extended to the type's width) */
-		double f;   /* Const of float type: exactly the f32 or f64 value */
-		struct twir_var *var;       /* Var */
+		int64_t i; /* Const of integer type, index, i1 (sign- or zero-extended to the type's width) */
+		double f;  /* Const of float type: exactly the f32 or f64 value */
+		struct twir_var *var;	    /* Var */
 		struct twir_tensor *tensor; /* Load, Gather */
-		struct twir_func *func;     /* Call */
-		struct twir_var **axes;     /* Fold: n - 1 axes */
+		struct twir_func *func;	    /* Call */
+		struct twir_var **axes;	    /* Fold: n - 1 axes */
 	} u;
 	const struct twir_expr *arg[];
 };
@@ -104,8 +118,9 @@ enum twir_layout_kind { TWIR_LAYOUT_ROW, TWIR_LAYOUT_STRIDES };
 struct twir_layout {
 	enum twir_layout_kind kind;
 	int rank;
-	const struct twir_expr *extent[TWIR_MAX_RANK]; /* row: the factor's shape; strides: strides in elements (only as the last factor) */
-	const struct twir_layout *inner;               /* next factor or NULL */
+	const struct twir_expr *extent
+		[TWIR_MAX_RANK]; /* row: the factor's shape; strides: strides in elements (only as the last factor) */
+	const struct twir_layout *inner; /* next factor or NULL */
 };
 
 enum twir_scope { TWIR_IN, TWIR_OUT, TWIR_SHARED, TWIR_REGISTER, TWIR_TENSOR /* of compute definitions */ };
@@ -120,35 +135,46 @@ struct twir_tensor {
 	enum twir_scope scope;
 	const struct twir_layout *layout;
 	const struct twir_map *mirrors; /* register, until lane lowering */
-	struct twir_tensor *alias;      /* an out parameter that may be the same buffer as this in parameter, accessed at equal offsets only */
-	uint32_t id;                    /* unique in the module */
-	void *user;                     /* free for the owner of a compute graph; programs do not use it */
+	struct twir_tensor *
+		alias; /* an out parameter that may be the same buffer as this in parameter, accessed at equal offsets only */
+	uint32_t id; /* unique in the module */
+	void *user;  /* free for the owner of a compute graph; programs do not use it */
 };
 
 enum twir_stmt_kind {
-	TWIR_LET,        /* let var = value; visible in the rest of the block */
-	TWIR_DECLARE,    /* shared or register tensor; visible in the rest of the block */
-	TWIR_STORE,      /* tensor[index..] = value;  wide: value.type.lanes > 1, "tensor[i, j +: 16 where m] = v"; scatter when index[0] is a vector */
-	TWIR_FOR,        /* for var in repeat(extent) { body }   (attribute: repeat(extent, unroll)) */
-	TWIR_FORMAP,     /* for (vars) in map on (levels) within (bounds) { body } */
-	TWIR_IF,         /* if cond { body } else { other } */
+	TWIR_LET,     /* let var = value; visible in the rest of the block */
+	TWIR_DECLARE, /* shared or register tensor; visible in the rest of the block */
+	TWIR_STORE, /* tensor[index..] = value;  wide: value.type.lanes > 1, "tensor[i, j +: 16 where m] = v"; scatter when index[0] is a vector */
+	TWIR_FOR,   /* for var in repeat(extent) { body }   (attribute: repeat(extent, unroll)) */
+	TWIR_FORMAP,	 /* for (vars) in map on (levels) within (bounds) { body } */
+	TWIR_IF,	 /* if cond { body } else { other } */
 	TWIR_SPECIALISE, /* specialise cond { body }: means its body */
-	TWIR_BARRIER     /* barrier LEVEL; */
+	TWIR_BARRIER	 /* barrier LEVEL; */
 };
 
 struct twir_stmt {
 	enum twir_stmt_kind kind;
 	struct twir_stmt *next; /* the block is a list */
-	int line, column;       /* of the text it was parsed from; 0: none */
+	int line, column;	/* of the text it was parsed from; 0: none */
 	union {
-		struct { struct twir_var *var; const struct twir_expr *value; } let;
-		struct { struct twir_tensor *tensor; } declare;
+		struct {
+			struct twir_var *var;
+			const struct twir_expr *value;
+		} let;
+		struct {
+			struct twir_tensor *tensor;
+		} declare;
 		struct {
 			struct twir_tensor *tensor;
 			int n;
 			const struct twir_expr **index, *value, *mask; /* mask: NULL or i1 vector */
 		} store;
-		struct { struct twir_var *var; const struct twir_expr *extent; bool unroll; struct twir_stmt *body; } loop;
+		struct {
+			struct twir_var *var;
+			const struct twir_expr *extent;
+			bool unroll;
+			struct twir_stmt *body;
+		} loop;
 		struct {
 			int n; /* variables = rank of the map */
 			struct twir_var **vars;
@@ -158,8 +184,13 @@ struct twir_stmt {
 			const struct twir_expr **bounds; /* NULL: no within; else n of them */
 			struct twir_stmt *body;
 		} formap;
-		struct { const struct twir_expr *cond; struct twir_stmt *body, *other; } branch; /* if; specialise: other == NULL */
-		struct { enum twir_level level; } barrier;
+		struct {
+			const struct twir_expr *cond;
+			struct twir_stmt *body, *other;
+		} branch; /* if; specialise: other == NULL */
+		struct {
+			enum twir_level level;
+		} barrier;
 	} u;
 };
 
@@ -203,27 +234,47 @@ struct twir_module {
 	uint32_t next_id;
 	struct twir_var *workers[TWIR_LEVELS];
 	VEC(struct twir_var *) symbols;
-	VEC(struct twir_func *) funcs;       /* the library of math functions is loaded by twir_math */
-	VEC(struct twir_tensor *) tensors;   /* free tensors of the definitions: "tensor X: f32[M, N];" */
+	VEC(struct twir_func *) funcs;	   /* the library of math functions is loaded by twir_math */
+	VEC(struct twir_tensor *) tensors; /* free tensors of the definitions: "tensor X: f32[M, N];" */
 	VEC(struct twir_compute *) computes;
 	VEC(struct twir_program *) programs;
-	struct tw_strmap names;     /* taken names of variables and tensors -> the next suffix to try */
+	struct tw_strmap names;	    /* taken names of variables and tensors -> the next suffix to try */
 	struct tw_strmap symbol_of; /* symbols by the name they were asked for */
 	struct tw_strmap func_of;   /* funcs by name */
 	bool math_loaded;
 };
 
 /* types.c */
-static inline struct twir_type twir_scalar_type(enum twir_scalar s) { return (struct twir_type){.scalar = (uint8_t)s, .lanes = 1}; }
-static inline struct twir_type twir_vector_type(enum twir_scalar s, int lanes) { return (struct twir_type){(uint8_t)s, (uint16_t)lanes}; }
-static inline bool twir_type_eq(struct twir_type a, struct twir_type b) { return a.scalar == b.scalar && a.lanes == b.lanes; }
-const char *twir_scalar_name(enum twir_scalar s);         /* "f32" */
-enum twir_scalar twir_scalar_parse(const char *name);     /* TWIR_VOID when unknown */
-int twir_scalar_bytes(enum twir_scalar s);                /* i1 is one byte in memory */
-bool twir_is_float(enum twir_scalar s), twir_is_int(enum twir_scalar s) /* index and i1 too */, twir_is_signed(enum twir_scalar s);
-const char *twir_kind_name(enum twir_kind k);             /* "Add" */
-const char *twir_kind_text(enum twir_kind k);             /* "+" */
-enum { TWIR_F_INFIX = 1, TWIR_F_PREFIX = 2, TWIR_F_FUNC = 4, TWIR_F_OTHER = 8, TWIR_F_COMM = 16, TWIR_F_CMP = 32, TWIR_F_INT = 64, TWIR_F_FLT = 128, TWIR_F_LATE = 256 };
+static inline struct twir_type twir_scalar_type(enum twir_scalar s)
+{
+	return (struct twir_type){.scalar = (uint8_t)s, .lanes = 1};
+}
+static inline struct twir_type twir_vector_type(enum twir_scalar s, int lanes)
+{
+	return (struct twir_type){(uint8_t)s, (uint16_t)lanes};
+}
+static inline bool twir_type_eq(struct twir_type a, struct twir_type b)
+{
+	return a.scalar == b.scalar && a.lanes == b.lanes;
+}
+const char *twir_scalar_name(enum twir_scalar s);     /* "f32" */
+enum twir_scalar twir_scalar_parse(const char *name); /* TWIR_VOID when unknown */
+int twir_scalar_bytes(enum twir_scalar s);	      /* i1 is one byte in memory */
+bool twir_is_float(enum twir_scalar s), twir_is_int(enum twir_scalar s) /* index and i1 too */,
+	twir_is_signed(enum twir_scalar s);
+const char *twir_kind_name(enum twir_kind k); /* "Add" */
+const char *twir_kind_text(enum twir_kind k); /* "+" */
+enum {
+	TWIR_F_INFIX = 1,
+	TWIR_F_PREFIX = 2,
+	TWIR_F_FUNC = 4,
+	TWIR_F_OTHER = 8,
+	TWIR_F_COMM = 16,
+	TWIR_F_CMP = 32,
+	TWIR_F_INT = 64,
+	TWIR_F_FLT = 128,
+	TWIR_F_LATE = 256
+};
 unsigned twir_kind_flags(enum twir_kind k);
 int twir_kind_arity(enum twir_kind k);
 const char *twir_level_name(enum twir_level l);
@@ -233,18 +284,23 @@ const char *twir_level_name(enum twir_level l);
    integer constants or of one expression with itself (integers). Floats are never folded here. Two scalars or vectors of equal type; a scalar beside a
    vector is splat automatically. */
 struct twir_module *twir_module_new(struct tw_arena *a);
-struct twir_var *twir_var_new(struct twir_module *m, enum twir_var_kind kind, struct twir_type type, const char *name); /* name is made unique: i, i_1 .. */
+struct twir_var *twir_var_new(struct twir_module *m, enum twir_var_kind kind, struct twir_type type,
+			      const char *name);		       /* name is made unique: i, i_1 .. */
 struct twir_var *twir_symbol(struct twir_module *m, const char *name); /* finds or makes */
-struct twir_tensor *twir_tensor_new(struct twir_module *m, const char *name, enum twir_scalar type, int rank, const struct twir_expr *const *shape, enum twir_scope scope);
+struct twir_tensor *twir_tensor_new(struct twir_module *m, const char *name, enum twir_scalar type, int rank,
+				    const struct twir_expr *const *shape, enum twir_scope scope);
 const struct twir_expr *twir_int(struct twir_module *m, enum twir_scalar type, int64_t value);
 const struct twir_expr *twir_index(struct twir_module *m, int64_t value);
-const struct twir_expr *twir_float(struct twir_module *m, enum twir_scalar type, double value); /* rounds to f32 for f32 */
+const struct twir_expr *twir_float(struct twir_module *m, enum twir_scalar type,
+				   double value); /* rounds to f32 for f32 */
 const struct twir_expr *twir_bool(struct twir_module *m, bool value);
-const struct twir_expr *twir_const_of(struct twir_module *m, struct twir_type type, double value); /* any numeric type, vectors splat */
+const struct twir_expr *twir_const_of(struct twir_module *m, struct twir_type type,
+				      double value); /* any numeric type, vectors splat */
 const struct twir_expr *twir_var(struct twir_module *m, struct twir_var *v);
 const struct twir_expr *twir_worker(struct twir_module *m, enum twir_level level);
 const struct twir_expr *twir_unary(struct twir_module *m, enum twir_kind k, const struct twir_expr *a);
-const struct twir_expr *twir_binary(struct twir_module *m, enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b);
+const struct twir_expr *twir_binary(struct twir_module *m, enum twir_kind k, const struct twir_expr *a,
+				    const struct twir_expr *b);
 const struct twir_expr *twir_add(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b);
 const struct twir_expr *twir_sub(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b);
 const struct twir_expr *twir_mul(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b);
@@ -261,38 +317,54 @@ const struct twir_expr *twir_or(struct twir_module *m, const struct twir_expr *a
 const struct twir_expr *twir_not(struct twir_module *m, const struct twir_expr *a);
 const struct twir_expr *twir_ceildiv(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b);
 const struct twir_expr *twir_roundup(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b);
-const struct twir_expr *twir_fma(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b, const struct twir_expr *c);
-const struct twir_expr *twir_select(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a, const struct twir_expr *b);
-const struct twir_expr *twir_cond(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a, const struct twir_expr *b);
-const struct twir_expr *twir_cast(struct twir_module *m, enum twir_scalar to, const struct twir_expr *a); /* same type: a itself */
+const struct twir_expr *twir_fma(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b,
+				 const struct twir_expr *c);
+const struct twir_expr *twir_select(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a,
+				    const struct twir_expr *b);
+const struct twir_expr *twir_cond(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a,
+				  const struct twir_expr *b);
+const struct twir_expr *twir_cast(struct twir_module *m, enum twir_scalar to,
+				  const struct twir_expr *a); /* same type: a itself */
 const struct twir_expr *twir_bitcast(struct twir_module *m, enum twir_scalar to, const struct twir_expr *a);
-const struct twir_expr *twir_call(struct twir_module *m, struct twir_func *f, int n, const struct twir_expr *const *args);
-const struct twir_expr *twir_math(struct twir_module *m, const char *name, int n, const struct twir_expr *const *args); /* "exp", "tanh" .. of math.tw for the
+const struct twir_expr *twir_call(struct twir_module *m, struct twir_func *f, int n,
+				  const struct twir_expr *const *args);
+const struct twir_expr *twir_math(struct twir_module *m, const char *name, int n,
+				  const struct twir_expr *const *args); /* "exp", "tanh" .. of math.tw for the
 	arguments' type (the func is NAME_f32 or NAME_f64); raises TW_ERR_INTERNAL when there is none */
-const struct twir_expr *twir_load(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index);
-const struct twir_expr *twir_load_wide(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index, int lanes,
-	const struct twir_expr *mask, const struct twir_expr *other); /* mask == NULL: unmasked; other: scalar or vector */
-const struct twir_expr *twir_gather(struct twir_module *m, struct twir_tensor *t, const struct twir_expr *index, const struct twir_expr *mask, const struct twir_expr *other);
-const struct twir_expr *twir_fold(struct twir_module *m, enum twir_kind op, int n, struct twir_var *const *axes, const struct twir_expr *const *extents, const struct twir_expr *body);
+const struct twir_expr *twir_load(struct twir_module *m, struct twir_tensor *t, int n,
+				  const struct twir_expr *const *index);
+const struct twir_expr *
+twir_load_wide(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index, int lanes,
+	       const struct twir_expr *mask,
+	       const struct twir_expr *other); /* mask == NULL: unmasked; other: scalar or vector */
+const struct twir_expr *twir_gather(struct twir_module *m, struct twir_tensor *t, const struct twir_expr *index,
+				    const struct twir_expr *mask, const struct twir_expr *other);
+const struct twir_expr *twir_fold(struct twir_module *m, enum twir_kind op, int n, struct twir_var *const *axes,
+				  const struct twir_expr *const *extents, const struct twir_expr *body);
 const struct twir_expr *twir_reduce(struct twir_module *m, enum twir_kind op, const struct twir_expr *v);
 const struct twir_expr *twir_splat(struct twir_module *m, const struct twir_expr *a, int lanes);
 const struct twir_expr *twir_iota(struct twir_module *m, enum twir_scalar type, int lanes);
 const struct twir_expr *twir_extract(struct twir_module *m, const struct twir_expr *v, int lane);
 /* The same node with other arguments (types as the constructors would give); returns e when all arguments are the same pointers. */
-const struct twir_expr *twir_with_args(struct twir_module *m, const struct twir_expr *e, const struct twir_expr *const *args);
-const struct twir_expr *twir_neutral(struct twir_module *m, enum twir_kind op, struct twir_type type); /* of a fold: add 0, mul 1, min +inf or the largest, .. */
+const struct twir_expr *twir_with_args(struct twir_module *m, const struct twir_expr *e,
+				       const struct twir_expr *const *args);
+const struct twir_expr *twir_neutral(struct twir_module *m, enum twir_kind op,
+				     struct twir_type type); /* of a fold: add 0, mul 1, min +inf or the largest, .. */
 bool twir_const_int(const struct twir_expr *e, int64_t *value); /* is it an integer constant? */
 /* statements; fields to fill as needed */
 struct twir_stmt *twir_stmt_new(struct twir_module *m, enum twir_stmt_kind kind);
 struct twir_stmt *twir_let(struct twir_module *m, struct twir_var *v, const struct twir_expr *value);
-struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index, const struct twir_expr *value, const struct twir_expr *mask);
+struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index,
+			     const struct twir_expr *value, const struct twir_expr *mask);
 /* maps */
-const struct twir_map *twir_repeat(struct twir_module *m, int rank, const struct twir_expr *const *extent, const enum twtm_attr *attrs);
+const struct twir_map *twir_repeat(struct twir_module *m, int rank, const struct twir_expr *const *extent,
+				   const enum twtm_attr *attrs);
 const struct twir_map *twir_spatial(struct twir_module *m, int rank, const struct twir_expr *const *extent);
 const struct twir_map *twir_compose(struct twir_module *m, const struct twir_map *a, const struct twir_map *b);
 const struct twir_map *twir_project(struct twir_module *m, const struct twir_map *a, unsigned dims);
 const struct twir_expr *twir_map_workers(struct twir_module *m, const struct twir_map *f);
-const struct twir_expr *twir_map_extent(struct twir_module *m, const struct twir_map *f, int dim); /* of the task shape */
+const struct twir_expr *twir_map_extent(struct twir_module *m, const struct twir_map *f,
+					int dim); /* of the task shape */
 
 /* walk.c: rewriting and visiting. Expressions are DAGs: every walker memoises. */
 struct twir_rewriter {
@@ -309,32 +381,47 @@ struct twir_rewriter {
 void twir_rewriter_init(struct twir_rewriter *r, struct twir_module *m);
 void twir_rewriter_reset(struct twir_rewriter *r);
 const struct twir_expr *twir_rewrite_expr(struct twir_rewriter *r, const struct twir_expr *e);
-struct twir_stmt *twir_rewrite_block(struct twir_rewriter *r, const struct twir_stmt *list); /* a fresh list; var and tensor objects are kept */
+struct twir_stmt *twir_rewrite_block(struct twir_rewriter *r,
+				     const struct twir_stmt *list); /* a fresh list; var and tensor objects are kept */
 const struct twir_map *twir_rewrite_map(struct twir_rewriter *r, const struct twir_map *map);
 /* Replaces variables by expressions: pairs var -> expr. */
-struct twir_subst { struct twir_module *m; struct tw_map map; };
+struct twir_subst {
+	struct twir_module *m;
+	struct tw_map map;
+};
 void twir_subst_init(struct twir_subst *s, struct twir_module *m);
 void twir_subst_set(struct twir_subst *s, struct twir_var *v, const struct twir_expr *e);
 const struct twir_expr *twir_subst_expr(struct twir_subst *s, const struct twir_expr *e);
-struct twir_stmt *twir_subst_block(struct twir_subst *s, const struct twir_stmt *list); /* a copy with fresh binders and local tensors: safe to insert beside the original */
+struct twir_stmt *
+twir_subst_block(struct twir_subst *s,
+		 const struct twir_stmt
+			 *list); /* a copy with fresh binders and local tensors: safe to insert beside the original */
 /* Calls visit once for each distinct sub-expression, arguments first. */
 void twir_visit_expr(const struct twir_expr *e, void (*visit)(void *arg, const struct twir_expr *e), void *arg);
 /* Calls visit for each expression (not sub-expression) that a block holds, and stmt for each statement; either may be NULL. */
-void twir_visit_block(const struct twir_stmt *list, void (*stmt)(void *arg, const struct twir_stmt *s), void (*expr)(void *arg, const struct twir_expr *e), void *arg);
+void twir_visit_block(const struct twir_stmt *list, void (*stmt)(void *arg, const struct twir_stmt *s),
+		      void (*expr)(void *arg, const struct twir_expr *e), void *arg);
 bool twir_uses_var(const struct twir_expr *e, const struct twir_var *v);
 bool twir_uses_tensor(const struct twir_expr *e, const struct twir_tensor *t);
 void twir_append(struct twir_stmt **list, struct twir_stmt *tail); /* tail may be a list */
-void twir_program_symbols(struct twir_module *m, struct twir_program *p); /* fills nsymbols, symbols: in order of their ids */
-const struct twir_layout *twir_layout_row(struct twir_module *m, int rank, const struct twir_expr *const *extent, const struct twir_layout *inner);
-const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n, const struct twir_expr *const *index); /* in elements */
-const struct twir_expr *twir_tensor_elements(struct twir_module *m, const struct twir_tensor *t); /* storage size in elements, by its layout */
+void twir_program_symbols(struct twir_module *m,
+			  struct twir_program *p); /* fills nsymbols, symbols: in order of their ids */
+const struct twir_layout *twir_layout_row(struct twir_module *m, int rank, const struct twir_expr *const *extent,
+					  const struct twir_layout *inner);
+const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n,
+					   const struct twir_expr *const *index); /* in elements */
+const struct twir_expr *twir_tensor_elements(struct twir_module *m,
+					     const struct twir_tensor *t); /* storage size in elements, by its layout */
 
 /* names.c: an identifier as like name as can be: letters, digits and _ ; no word of the language; at most 64 characters */
 const char *twir_identifier(struct tw_arena *a, const char *name);
 
 /* text.c (print.c, lex.c, parse.c). Printing is canonical; print(parse(print(m))) == print(m) byte for byte. */
-const char *twir_print_module(struct tw_arena *a, const struct twir_module *m); /* symbols with facts, funcs used, tensors, defines, programs */
-const char *twir_print_program(struct tw_arena *a, const struct twir_module *m, const struct twir_program *p); /* stands alone: symbols and funcs it uses come first */
+const char *
+twir_print_module(struct tw_arena *a,
+		  const struct twir_module *m); /* symbols with facts, funcs used, tensors, defines, programs */
+const char *twir_print_program(struct tw_arena *a, const struct twir_module *m,
+			       const struct twir_program *p); /* stands alone: symbols and funcs it uses come first */
 const char *twir_print_compute(struct tw_arena *a, const struct twir_compute *c);
 const char *twir_print_expr(struct tw_arena *a, const struct twir_expr *e);
 const char *twir_print_map(struct tw_arena *a, const struct twir_map *f);
@@ -350,13 +437,15 @@ void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, en
 
 /* simplify.c: integer and boolean arithmetic made canonical with the facts of variables: sums of products in id order, (x / c) * c + x % c = x,
    (a * c + b) / c = a + b / c, bounds decide comparisons, min, max, / and %. Floats: only what is exact. Each rule shrinks or canonises, so it ends. */
-struct twir_range { int64_t lo, hi, multiple; };
+struct twir_range {
+	int64_t lo, hi, multiple;
+};
 struct twir_facts { /* what is known inside loops and guards; grows and shrinks as a stack */
 	struct twir_module *m;
-	struct tw_map ranges;                    /* var -> struct twir_range* , beyond the var's own facts */
-	VEC(const struct twir_expr *) known;     /* conditions known to be true */
+	struct tw_map ranges;		     /* var -> struct twir_range* , beyond the var's own facts */
+	VEC(const struct twir_expr *) known; /* conditions known to be true */
 	struct tw_map memo;
-	struct twirs_state *state;               /* the simplifier's own */
+	struct twirs_state *state; /* the simplifier's own */
 };
 void twir_facts_init(struct twir_facts *f, struct twir_module *m);
 void twir_facts_range(struct twir_facts *f, const struct twir_var *v, int64_t lo, int64_t hi);
@@ -365,10 +454,13 @@ void twir_facts_forget(struct twir_facts *f, int mark);
 const struct twir_expr *twir_simplify(struct twir_facts *f, const struct twir_expr *e); /* f may be a fresh one */
 struct twir_range twir_range_of(struct twir_facts *f, const struct twir_expr *e); /* integer expressions; saturating */
 bool twir_prove(struct twir_facts *f, const struct twir_expr *cond); /* true only when it certainly holds */
-void twir_simplify_program(struct twir_module *m, struct twir_program *p); /* all of the body, with facts from loops, guards, lets and launch extents;
+void twir_simplify_program(
+	struct twir_module *m,
+	struct twir_program *p); /* all of the body, with facts from loops, guards, lets and launch extents;
 	loops of extent 1 and 0 vanish, ifs with known conditions too */
 /* e = base + stride * v with v-free base and constant stride? Works modulo simplification. */
-bool twir_linear_in(struct twir_facts *f, const struct twir_expr *e, const struct twir_var *v, const struct twir_expr **base, int64_t *stride);
+bool twir_linear_in(struct twir_facts *f, const struct twir_expr *e, const struct twir_var *v,
+		    const struct twir_expr **base, int64_t *stride);
 
 /* interpret.c: runs any program at any stage: the definition of the semantics. Every access is checked: raises TW_ERR_INPUT naming program, statement and
    index on out-of-bounds, uninitialised reads, double stores to out tensors, foreign register elements. */
@@ -381,11 +473,20 @@ struct twir_data { /* a tensor in memory, in its layout, storage type */
 	void *at;
 	int64_t elements; /* capacity in elements */
 };
-void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b, const struct twir_data *params);
+void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+		    const struct twir_data *params);
 /* The value of a compute definition, element by element in row order; loads look up inputs by tensor. */
-struct twir_env { int n; struct twir_tensor *const *tensors; const struct twir_data *data; const int64_t (*shapes)[TWIR_MAX_RANK]; };
-void twir_interpret_compute(struct twir_module *m, const struct twir_compute *c, const struct twir_binding *b, const struct twir_env *inputs, struct twir_data out);
-int64_t twir_eval_index(const struct twir_expr *e, const struct twir_binding *b); /* size expressions over symbols; raises TW_ERR_INPUT on overflow */
+struct twir_env {
+	int n;
+	struct twir_tensor *const *tensors;
+	const struct twir_data *data;
+	const int64_t (*shapes)[TWIR_MAX_RANK];
+};
+void twir_interpret_compute(struct twir_module *m, const struct twir_compute *c, const struct twir_binding *b,
+			    const struct twir_env *inputs, struct twir_data out);
+int64_t
+twir_eval_index(const struct twir_expr *e,
+		const struct twir_binding *b); /* size expressions over symbols; raises TW_ERR_INPUT on overflow */
 const struct twtm_map *twir_map_bind(struct tw_arena *a, const struct twir_map *f, const struct twir_binding *b);
 
 #endif

@@ -5,8 +5,8 @@
 #include "ir/ir.h"
 
 /* names.c */
-bool twir_reserved(const char *name);	    /* a word of the language */
-bool twir_special_number(const char *name); /* inf, nan, inf_f64 .. */
+bool twir_reserved(const char *name);					/* a word of the language */
+bool twir_special_number(const char *name);				/* inf, nan, inf_f64 .. */
 const char *twir_unique(struct twir_module *m, const char *identifier); /* takes identifier, or identifier_1 .. */
 struct twir_var *twir_var_exact(struct twir_module *m, enum twir_var_kind kind, struct twir_type type,
 				const char *name);

@@ -21,7 +21,8 @@ static bool fold(struct tw_graph *g, tw_id conv_id, tw_id norm_id)
 {
 	struct tw_node *conv = &g->nodes.at[conv_id], *norm = &g->nodes.at[norm_id];
 	int64_t wd[TWIR_MAX_RANK];
-	if (conv->nin < 2 || norm->nin < 5 || tw_attr_int(norm, "training_mode", 0) != 0 || !tw_graph_static(g, conv->in[1], wd))
+	if (conv->nin < 2 || norm->nin < 5 || tw_attr_int(norm, "training_mode", 0) != 0 ||
+	    !tw_graph_static(g, conv->in[1], wd))
 		return false;
 	for (int i = 1; i < norm->nout; i++)
 		if (norm->out[i] != TW_NONE)
@@ -37,7 +38,7 @@ static bool fold(struct tw_graph *g, tw_id conv_id, tw_id norm_id)
 	if (!w || (has_bias && !bias) || channels == 0)
 		return false;
 	const double epsilon = tw_attr_float(norm, "epsilon", 1e-5f);
-	float *nw = ARENA_ARRAY(g->arena, float, channels * per), *nb = ARENA_ARRAY(g->arena, float, channels);
+	float *nw = ARENA_ARRAY(g->arena, float, channels *per), *nb = ARENA_ARRAY(g->arena, float, channels);
 	for (int64_t c = 0; c < channels; c++) {
 		const double factor = stat[0][c] / sqrt((double)stat[3][c] + epsilon);
 		for (int64_t k = 0; k < per; k++)

@@ -79,17 +79,21 @@ static bool fold_node(struct tw_graph *g, tw_id id)
 		const int64_t elements = elements_of(out, dims);
 		if (elements < 0 || elements * twir_scalar_bytes(out->type) > SMALL)
 			return false;
-		struct twir_data data = {arena_alloc(a, (size_t)(elements * twir_scalar_bytes(out->type)) + 1), elements};
+		struct twir_data data = {arena_alloc(a, (size_t)(elements * twir_scalar_bytes(out->type)) + 1),
+					 elements};
 		for (int t = 0; t < g->tensors.n; t++) { /* tables that the operator made */
 			const struct tw_tensor *gt = &g->tensors.at[t];
 			int64_t table_dims[TWIR_MAX_RANK];
 			bool known = !gt->ir || !gt->data;
 			for (int i = 0; i < f.tensors.n && !known; i++)
 				known = f.tensors.at[i] == gt->ir;
-			if (!known && tw_graph_static(g, (tw_id)t, table_dims) && tw_loads_of(computes[k]->value, gt->ir, NULL))
-				remember(&f, gt->ir, (void *)(uintptr_t)gt->data, elements_of(gt->ir, table_dims), table_dims);
+			if (!known && tw_graph_static(g, (tw_id)t, table_dims) &&
+			    tw_loads_of(computes[k]->value, gt->ir, NULL))
+				remember(&f, gt->ir, (void *)(uintptr_t)gt->data, elements_of(gt->ir, table_dims),
+					 table_dims);
 		}
-		const struct twir_env env = {f.tensors.n, f.tensors.at, f.data.at, (const int64_t(*)[TWIR_MAX_RANK])f.dims.at};
+		const struct twir_env env = {f.tensors.n, f.tensors.at, f.data.at,
+					     (const int64_t(*)[TWIR_MAX_RANK])f.dims.at};
 		const struct twir_binding none = {0};
 		twir_interpret_compute(g->m, computes[k], &none, &env, data);
 		remember(&f, out, data.at, elements, dims);
@@ -99,7 +103,8 @@ static bool fold_node(struct tw_graph *g, tw_id id)
 		for (int k = 0; t != TW_NONE && k < f.tensors.n; k++)
 			if (f.tensors.at[k] == g->tensors.at[t].ir) {
 				g->tensors.at[t].data = f.data.at[k].at;
-				g->tensors.at[t].bytes = f.data.at[k].elements * twir_scalar_bytes(f.tensors.at[k]->type);
+				g->tensors.at[t].bytes =
+					f.data.at[k].elements * twir_scalar_bytes(f.tensors.at[k]->type);
 				g->tensors.at[t].producer = TW_NONE;
 			}
 	}

@@ -10,13 +10,13 @@
 struct def {
 	struct twir_compute *c;
 	tw_id node;
-	bool anchor;     /* holds a fold */
-	bool gone;       /* inlined into all consumers, or unused */
-	bool output;     /* a graph output, or read by a host operator */
-	bool constant;   /* depends on constants only */
-	int epilogue_of; /* anchor index, -1 */
-	int consumer;    /* of an anchor: definition index, -1 */
-	VEC(int) users;  /* definitions that load it */
+	bool anchor;	    /* holds a fold */
+	bool gone;	    /* inlined into all consumers, or unused */
+	bool output;	    /* a graph output, or read by a host operator */
+	bool constant;	    /* depends on constants only */
+	int epilogue_of;    /* anchor index, -1 */
+	int consumer;	    /* of an anchor: definition index, -1 */
+	VEC(int) users;	    /* definitions that load it */
 	VEC(int) producers; /* of an anchor, in order */
 	VEC(const char *) origins;
 };
@@ -111,7 +111,8 @@ static void count(void *arg, const struct twir_expr *e)
 static void count_arithmetic(void *arg, const struct twir_expr *e)
 {
 	int *n = arg;
-	if (e->type.scalar == TWIR_INDEX || e->type.scalar == TWIR_I1 || e->n == 0 || e->kind == TWIR_Load || e->kind == TWIR_Cond)
+	if (e->type.scalar == TWIR_INDEX || e->type.scalar == TWIR_I1 || e->n == 0 || e->kind == TWIR_Load ||
+	    e->kind == TWIR_Cond)
 		return;
 	*n += e->kind == TWIR_Call ? 20 : 1;
 }
@@ -193,7 +194,8 @@ static bool serves_an_anchor(struct grouping *x, int i)
 	tw_loaded_tensors(x->a, x->def[i].c->value, &t, &n);
 	for (int k = 0; k < n; k++) {
 		const int p = producer_of(x, t[k]);
-		if (p >= 0 && x->def[p].anchor && !x->def[p].output && x->def[p].users.n == 1 && invertible(x, x->def[i].c, t[k]))
+		if (p >= 0 && x->def[p].anchor && !x->def[p].output && x->def[p].users.n == 1 &&
+		    invertible(x, x->def[i].c, t[k]))
 			return true;
 	}
 	return false;
@@ -205,8 +207,9 @@ static bool is_left_operand(const struct twir_compute *c, const struct twir_tens
 	const struct twir_expr *v = c->value;
 	const int rank = c->out->rank;
 	const struct twir_expr *load;
-	return v->kind == TWIR_Fold && v->n == 2 && rank >= 2 && v->arg[0]->kind == TWIR_Mul && tw_loads_of(v, t, &load) > 0 &&
-	       !twir_uses_var(load, c->axes[rank - 1]) && twir_uses_var(load, c->axes[rank - 2]);
+	return v->kind == TWIR_Fold && v->n == 2 && rank >= 2 && v->arg[0]->kind == TWIR_Mul &&
+	       tw_loads_of(v, t, &load) > 0 && !twir_uses_var(load, c->axes[rank - 1]) &&
+	       twir_uses_var(load, c->axes[rank - 2]);
 }
 
 /* How many times more elements the user computes than the producer has; symbols count as 64. Above one, elements are read over and over. */
@@ -333,7 +336,8 @@ static int vanish_all(struct grouping *x)
 		const bool work = laborious(p->c->value, arithmetic(p->c->value) - 1, own.conds);
 		bool all = p->users.n > 0;
 		for (int k = 0; k < p->users.n && all; k++)
-			all = may_vanish_into(x, i, p->users.at[k]) && !(work && windowed(x, &x->def[p->users.at[k]], p->c->out));
+			all = may_vanish_into(x, i, p->users.at[k]) &&
+			      !(work && windowed(x, &x->def[p->users.at[k]], p->c->out));
 		if (all) {
 			vanish(x, i);
 			vanished++;
@@ -350,7 +354,8 @@ static void join_epilogues(struct grouping *x)
 			continue;
 		const int u = r->users.at[0];
 		struct def *d = &x->def[u];
-		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant || !invertible(x, d->c, r->c->out))
+		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant ||
+		    !invertible(x, d->c, r->c->out))
 			continue;
 		d->epilogue_of = i;
 		r->consumer = u;
@@ -455,8 +460,11 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 		struct def *r = p->epilogue_of >= 0 ? &x.def[p->epilogue_of] : p;
 		group->label = joined(x.a, r);
 		group->setup = r->constant;
-		group->task = (struct tw_task){.m = x.m, .name = program_name(&x, r, r == p ? NULL : p), .anchor = r->c,
-					       .consumer = r == p ? NULL : p->c, .nproducers = r->producers.n};
+		group->task = (struct tw_task){.m = x.m,
+					       .name = program_name(&x, r, r == p ? NULL : p),
+					       .anchor = r->c,
+					       .consumer = r == p ? NULL : p->c,
+					       .nproducers = r->producers.n};
 		group->task.producers = ARENA_ARRAY(x.a, struct twir_compute *, r->producers.n);
 		for (int k = 0; k < r->producers.n; k++)
 			group->task.producers[k] = x.def[r->producers.at[k]].c;

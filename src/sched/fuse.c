@@ -53,7 +53,8 @@ static struct twir_stmt *fuse_store(struct twir_rewriter *r, const struct twir_s
 	/* Coordinates are repeated, not named: lane lowering must see through them. Interning keeps that cheap. */
 	for (int d = 0; d < s->u.store.n; d++)
 		coords[d] = s->u.store.index[d];
-	TW_CHECK(tw_invert(m, c->out->rank, c->axes, c->out->shape, f->from->rank, f->load->arg, f->from->shape, coords, axis),
+	TW_CHECK(tw_invert(m, c->out->rank, c->axes, c->out->shape, f->from->rank, f->load->arg, f->from->shape, coords,
+			   axis),
 		 "%s cannot be fused into the store of %s", c->out->name, f->from->name);
 	twir_append(&list, tw_let_new(m, "value", s->u.store.value, &value));
 	/* First the load of the anchor's element becomes the stored value, then axes become places. */

@@ -89,8 +89,13 @@ bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, c
 	       int nindex, const struct twir_expr *const *index, const struct twir_expr *const *shape,
 	       const struct twir_expr *const *coords, const struct twir_expr **axis)
 {
-	struct inversion v = {.m = m, .naxes = naxes, .ndims = nindex, .axes = axes, .extents = extents,
-			      .shape = shape, .coords = coords};
+	struct inversion v = {.m = m,
+			      .naxes = naxes,
+			      .ndims = nindex,
+			      .axes = axes,
+			      .extents = extents,
+			      .shape = shape,
+			      .coords = coords};
 	const struct twir_expr *simple_extents[MAX_DIMS], *simple_shape[MAX_DIMS];
 	twir_facts_init(&v.facts, m);
 	for (int k = 0; k < naxes; k++)

@@ -24,7 +24,8 @@ static bool match(const struct twir_compute *c, struct operands *o)
 	const struct twir_expr *body = v->arg[0];
 	if (body->kind != TWIR_Mul || body->arg[0]->kind != TWIR_Load || body->arg[1]->kind != TWIR_Load)
 		return false;
-	*o = (struct operands){.fold = v, .k = v->u.axes[0], .i = c->axes[rank - 2], .j = c->axes[rank - 1], .nbatch = rank - 2};
+	*o = (struct operands){
+		.fold = v, .k = v->u.axes[0], .i = c->axes[rank - 2], .j = c->axes[rank - 1], .nbatch = rank - 2};
 	for (int swap = 0; swap < 2; swap++) {
 		o->a = body->arg[swap];
 		o->b = body->arg[1 - swap];
@@ -71,8 +72,8 @@ static void space(struct tw_arena *a, const struct tw_target *t, struct tw_space
 
 static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
 
-static struct twir_tensor *tensor2(struct twir_module *m, const char *name, enum twir_scalar type, const struct twir_expr *rows,
-				   const struct twir_expr *cols, enum twir_scope scope)
+static struct twir_tensor *tensor2(struct twir_module *m, const char *name, enum twir_scalar type,
+				   const struct twir_expr *rows, const struct twir_expr *cols, enum twir_scope scope)
 {
 	const struct twir_expr *shape[] = {rows, cols};
 	return twir_tensor_new(m, name, type, 2, shape, scope);
@@ -115,7 +116,8 @@ struct share {
 
 #define ENOUGH_ITEMS 4 /* for a handful of cores; more and smaller ones pack more often */
 
-static struct share item_share(const struct tw_target *t, const struct operands *o, const struct twir_compute *c, int mr, int nr, int bytes)
+static struct share item_share(const struct tw_target *t, const struct operands *o, const struct twir_compute *c,
+			       int mr, int nr, int bytes)
 {
 	const int rank = c->out->rank;
 	const int64_t k = size_or(o->fold->arg[1], 512), l2 = t->l2_bytes > 0 ? t->l2_bytes : 256 << 10;
@@ -136,12 +138,14 @@ static struct share item_share(const struct tw_target *t, const struct operands 
 	if (bands > (tiles + 3) / 4) /* a band of fewer than four tiles does not repay its packing */
 		bands = (tiles + 3) / 4;
 	s.rows = bands <= 1 ? (rows > 0 ? rows : 1) : (tiles + bands - 1) / bands * mr;
-	while (s.panels > 1 && blocks * bands < ENOUGH_ITEMS && batch * bands * ((all + s.panels - 1) / s.panels) < ENOUGH_ITEMS)
+	while (s.panels > 1 && blocks * bands < ENOUGH_ITEMS &&
+	       batch * bands * ((all + s.panels - 1) / s.panels) < ENOUGH_ITEMS)
 		s.panels = (s.panels + 1) / 2;
 	return s;
 }
 
-static void build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *p, struct tw_launch *out)
+static void build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *p,
+		  struct tw_launch *out)
 {
 	struct twir_module *m = task->m;
 	const struct twir_compute *c = task->anchor;
@@ -159,7 +163,8 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 	const struct twir_expr *panels = twir_ceildiv(m, N, NRe), *band = twir_index(m, share.rows);
 	const struct twir_expr *own = twir_index(m, share.panels);
 
-	const struct twir_expr *tile_extent[] = {MRe, twir_index(m, p->value[NV])}, *lane_extent[] = {one, twir_index(m, lanes)};
+	const struct twir_expr *tile_extent[] = {MRe, twir_index(m, p->value[NV])},
+			       *lane_extent[] = {one, twir_index(m, lanes)};
 	const struct twir_map *spread = twir_spatial(m, 2, lane_extent);
 	const struct twir_map *tile = twir_compose(m, twir_repeat(m, 2, tile_extent, NULL), spread);
 	const struct twir_expr *pack_extent[] = {K, twir_index(m, p->value[NV])};
@@ -205,8 +210,9 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 	const struct twir_expr *pack_at[] = {tpe, v.e[0], v.e[1]};
 	twir_append(&body, tw_declare(m, panel));
 	twir_append(&body, tw_declare(m, part));
-	twir_append(&body, tw_for(m, tp, panels_here,
-				  tw_formap(m, 2, v.v, pack, 1, LANE, NULL, twir_store(m, panel, 3, pack_at, packed, NULL))));
+	twir_append(&body,
+		    tw_for(m, tp, panels_here,
+			   tw_formap(m, 2, v.v, pack, 1, LANE, NULL, twir_store(m, panel, 3, pack_at, packed, NULL))));
 
 	/* one tile: i0 .. i0 + mr */
 	struct twir_var *ti = tw_loop_var(m, "ti"), *k = tw_loop_var(m, "k");
@@ -220,9 +226,11 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 	v = fresh(m, "i", "j");
 	const struct twir_expr *i = twir_min(m, twir_add(m, i0, v.e[0]), twir_sub(m, M, one));
 	const struct twir_expr *b_index[] = {tje, ke, v.e[1]};
-	const struct twir_expr *av = at(m, o.a, &o, i, NULL, ke), *bv = twir_load(m, panel, 3, b_index), *cv = twir_load(m, acc, 2, v.e);
+	const struct twir_expr *av = at(m, o.a, &o, i, NULL, ke), *bv = twir_load(m, panel, 3, b_index),
+			       *cv = twir_load(m, acc, 2, v.e);
 	const struct twir_expr *sum = t->has_fma ? twir_fma(m, av, bv, cv) : twir_add(m, cv, twir_mul(m, av, bv));
-	twir_append(&inner, tw_for(m, k, K, tw_formap(m, 2, v.v, tile, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL))));
+	twir_append(&inner,
+		    tw_for(m, k, K, tw_formap(m, 2, v.v, tile, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL))));
 	v = fresh(m, "i", "j");
 	twir_append(&inner, tw_formap(m, 2, v.v, tile, 1, LANE, NULL,
 				      twir_store(m, part, 2, v.e, twir_load(m, acc, 2, v.e), NULL)));
@@ -247,9 +255,11 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 	twir_append(&body, tw_for(m, ti, twir_ceildiv(m, mine, MRe), tile_body));
 	body = twir_subst_block(&batch, body);
 
-	struct twir_stmt *items_loop = tw_formap(m, rank, core_vars, twir_spatial(m, rank, core_extent), 1, CORE, NULL, body);
+	struct twir_stmt *items_loop =
+		tw_formap(m, rank, core_vars, twir_spatial(m, rank, core_extent), 1, CORE, NULL, body);
 	struct tw_kernel kernel = {.program = tw_program_new(m, task->name, cores, lanes, items_loop)};
 	vec_push(m->arena, &out->kernels, kernel);
 }
 
-const struct tw_template tw_template_matmul = {.name = "matmul", .applicable = applicable, .space = space, .build = build};
+const struct tw_template tw_template_matmul = {
+	.name = "matmul", .applicable = applicable, .space = space, .build = build};

@@ -157,7 +157,8 @@ double tw_nest_lane_score(struct tw_nest *n, const struct twir_var *v, const str
 		const struct twir_expr *load = l.loads.at[i], *base;
 		int64_t stride = -1;
 		all++;
-		if (twir_linear_in(&f, twir_layout_offset(n->m, load->u.tensor, load->nidx, load->arg), v, &base, &stride))
+		if (twir_linear_in(&f, twir_layout_offset(n->m, load->u.tensor, load->nidx, load->arg), v, &base,
+				   &stride))
 			good += stride == 0 || stride == 1 ? 1 : 0.2;
 		else
 			good += 0.1;

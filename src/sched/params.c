@@ -6,14 +6,15 @@ struct binder {
 	struct twir_module *m;
 	struct tw_arena *a;
 	VEC(struct twir_tensor *) ins, outs; /* compute tensors */
-	struct tw_map made;                  /* compute tensor -> parameter */
+	struct tw_map made;		     /* compute tensor -> parameter */
 };
 
 static void add_once(struct binder *b, struct twir_tensor *t, bool out)
 {
 	if (t->scope != TWIR_TENSOR || map_get_ptr(&b->made, t))
 		return;
-	struct twir_tensor *param = twir_tensor_new(b->m, t->name, t->type, t->rank, t->shape, out ? TWIR_OUT : TWIR_IN);
+	struct twir_tensor *param =
+		twir_tensor_new(b->m, t->name, t->type, t->rank, t->shape, out ? TWIR_OUT : TWIR_IN);
 	param->layout = t->layout;
 	map_set_ptr(&b->made, t, param);
 	if (out)

@@ -83,7 +83,8 @@ static struct twir_program *injective(struct rule *r)
 	tw_nest_flatten_short(n, r->lanes);
 	const int last = n->rank - 1;
 	int64_t block[TWIR_MAX_RANK], vectors;
-	const struct twir_expr *outer[TWIR_MAX_RANK], *middle[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK], *cores = twir_index(m, 1);
+	const struct twir_expr *outer[TWIR_MAX_RANK], *middle[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK],
+		*cores = twir_index(m, 1);
 	choose_blocks(n->rank, n->extent, fold_work(n->value), block);
 	vectors = (block[last] + r->lanes - 1) / r->lanes;
 	for (int i = 0; i < n->rank; i++) {
@@ -93,9 +94,9 @@ static struct twir_program *injective(struct rule *r)
 		inner[i] = twir_index(m, i == last ? r->lanes : 1);
 		cores = twir_mul(m, cores, outer[i]);
 	}
-	const struct twir_map *map = twir_compose(
-		m, twir_compose(m, twir_spatial(m, n->rank, outer), twir_repeat(m, n->rank, middle, NULL)),
-		twir_spatial(m, n->rank, inner));
+	const struct twir_map *map =
+		twir_compose(m, twir_compose(m, twir_spatial(m, n->rank, outer), twir_repeat(m, n->rank, middle, NULL)),
+			     twir_spatial(m, n->rank, inner));
 	struct twir_stmt *store = twir_store(m, r->c->out, n->nplaces, n->place, n->value, NULL);
 	struct twir_stmt *body = tw_formap(m, n->rank, n->var, map, 2, CORE_LANE, n->extent, store);
 	return tw_program_new(m, r->name, cores, r->lanes, body);
@@ -148,8 +149,8 @@ static const struct twir_expr *swapped(struct twir_module *m, const struct twir_
 }
 
 /* Declares a register tensor of `size` elements that mirrors map, filled with the fold's neutral element. */
-static struct twir_tensor *accumulator(struct twir_module *m, const char *name, const struct twir_expr *fold, int64_t size,
-				       const struct twir_map *map, struct twir_stmt **body)
+static struct twir_tensor *accumulator(struct twir_module *m, const char *name, const struct twir_expr *fold,
+				       int64_t size, const struct twir_map *map, struct twir_stmt **body)
 {
 	const struct twir_expr *shape[] = {twir_index(m, size)};
 	struct twir_tensor *t = twir_tensor_new(m, name, (enum twir_scalar)fold->type.scalar, 1, shape, TWIR_REGISTER);
@@ -255,7 +256,8 @@ static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const st
 		step = tw_formap(m, 1, &f.var[f.rank - 1], map, 1, LANE, &f.extent[f.rank - 1], step);
 		twir_append(&body, fold_loops(m, &f, f.rank - 1, step));
 		const struct twir_expr *zero = twir_index(m, 0), *total;
-		twir_append(&body, tw_let_new(m, "total", twir_reduce(m, fold->op, twir_load(m, part, 1, &zero)), &total));
+		twir_append(&body,
+			    tw_let_new(m, "total", twir_reduce(m, fold->op, twir_load(m, part, 1, &zero)), &total));
 		value = swapped(m, value, fold, total);
 	}
 	twir_append(&body, twir_store(m, r->c->out, n->nplaces, n->place, value, NULL));

@@ -9,11 +9,12 @@
 
 struct tw_task {
 	struct twir_module *m;
-	const char *name;               /* "conv1_relu1": identifier, for the programs' names */
-	struct twir_compute *anchor;    /* computed for its own sake; may hold folds */
-	int nproducers;                 /* injective definitions that vanish into loads; none needed more than once per load */
+	const char *name;	     /* "conv1_relu1": identifier, for the programs' names */
+	struct twir_compute *anchor; /* computed for its own sake; may hold folds */
+	int nproducers; /* injective definitions that vanish into loads; none needed more than once per load */
 	struct twir_compute **producers;
-	struct twir_compute *consumer;  /* NULL, or one injective definition that loads anchor->out at one place, by an invertible index map */
+	struct twir_compute *
+		consumer; /* NULL, or one injective definition that loads anchor->out at one place, by an invertible index map */
 };
 
 /* One kernel of a launch: a program and the compute tensors that are its parameters, inputs first. */
@@ -21,7 +22,7 @@ struct tw_kernel {
 	struct twir_program *program;
 	int nargs, nout; /* the last nout are written */
 	struct twir_tensor **args;
-	int *inplace;    /* nout: input position whose buffer the output may take over, or -1 */
+	int *inplace; /* nout: input position whose buffer the output may take over, or -1 */
 };
 
 /* The host-level launch of a task: kernels in order; tensors that only live between them are `temps`. */
@@ -47,7 +48,8 @@ struct tw_template {
 	bool (*applicable)(const struct tw_task *task, const struct tw_target *t);
 	void (*space)(struct tw_arena *a, const struct tw_target *t, struct tw_space *s);
 	/* The anchor alone, over its compute tensors; NULL-terminated choice is the caller's. Fusion follows. */
-	void (*build)(const struct tw_task *task, const struct tw_target *t, const struct tw_point *p, struct tw_launch *out);
+	void (*build)(const struct tw_task *task, const struct tw_target *t, const struct tw_point *p,
+		      struct tw_launch *out);
 };
 extern const struct tw_template tw_template_matmul;
 extern const struct tw_template *const tw_templates[]; /* ends with NULL; first applicable one serves */
@@ -56,39 +58,48 @@ extern const struct tw_template *const tw_templates[]; /* ends with NULL; first 
 void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out);
 /* The same with a template and point of the caller's choice. */
 void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, const struct tw_template *template,
-	const struct tw_point *point, struct tw_launch *out);
+		       const struct tw_point *point, struct tw_launch *out);
 const char *tw_schedule_name(const struct tw_task *task, const struct tw_target *t); /* "matmul", "rule" */
 
 /* rule.c: the rule-based schedule: one program for any definition. */
-struct twir_program *tw_rule_schedule(struct twir_module *m, const char *name, const struct twir_compute *c, const struct tw_target *t);
+struct twir_program *tw_rule_schedule(struct twir_module *m, const char *name, const struct twir_compute *c,
+				      const struct tw_target *t);
 
 /* fuse.c: the pass pair. Programs here still speak of compute tensors (scope TWIR_TENSOR) or of parameters. */
 void tw_fuse_prologue(struct twir_module *m, struct twir_program *p, const struct twir_compute *producer);
 /* consumer->value loads `anchor_out` at one place; raises TW_ERR_INTERNAL when the index map has no inverse (ask tw_invert first) */
-void tw_fuse_epilogue(struct twir_module *m, struct twir_program *p, struct twir_tensor *anchor_out, const struct twir_compute *consumer);
+void tw_fuse_epilogue(struct twir_module *m, struct twir_program *p, struct twir_tensor *anchor_out,
+		      const struct twir_compute *consumer);
 
 /* invert.c: index[d] are expressions over axes (extents given). Fills axis[i] with expressions over coords[d] such that index(axis(coords)) = coords, when
    the map is a bijection between the axes' box and the tensor's box; false otherwise. */
-bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, const struct twir_expr *const *extents, int nindex,
-	const struct twir_expr *const *index, const struct twir_expr *const *shape, const struct twir_expr *const *coords, const struct twir_expr **axis);
+bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, const struct twir_expr *const *extents,
+	       int nindex, const struct twir_expr *const *index, const struct twir_expr *const *shape,
+	       const struct twir_expr *const *coords, const struct twir_expr **axis);
 
 /* define.c: definitions as algebra */
-const struct twir_expr *tw_inline(struct twir_module *m, const struct twir_expr *e, const struct twir_compute *producer); /* its loads replaced by its value */
+const struct twir_expr *tw_inline(struct twir_module *m, const struct twir_expr *e,
+				  const struct twir_compute *producer); /* its loads replaced by its value */
 bool tw_has_fold(const struct twir_expr *e);
-int tw_cost(const struct twir_expr *e);          /* arithmetic operations an element costs; calls count 20 */
-int tw_loads_of(const struct twir_expr *e, const struct twir_tensor *t, const struct twir_expr **one); /* distinct loads of t; one: some load of them */
+int tw_cost(const struct twir_expr *e); /* arithmetic operations an element costs; calls count 20 */
+int tw_loads_of(const struct twir_expr *e, const struct twir_tensor *t,
+		const struct twir_expr **one); /* distinct loads of t; one: some load of them */
 void tw_loaded_tensors(struct tw_arena *a, const struct twir_expr *e, struct twir_tensor ***tensors, int *n);
 
 /* params.c: gives a program its parameters: one for each compute tensor it loads or stores, with in-place pairs found. */
 void tw_bind_params(struct twir_module *m, struct twir_program *p, struct tw_kernel *k);
 
 /* stmts.c: short builders */
-struct twir_stmt *tw_formap(struct twir_module *m, int n, struct twir_var *const *vars, const struct twir_map *map, int nlevels, const enum twir_level *levels,
-	const struct twir_expr *const *bounds, struct twir_stmt *body);
-struct twir_stmt *tw_for(struct twir_module *m, struct twir_var *v, const struct twir_expr *extent, struct twir_stmt *body);
+struct twir_stmt *tw_formap(struct twir_module *m, int n, struct twir_var *const *vars, const struct twir_map *map,
+			    int nlevels, const enum twir_level *levels, const struct twir_expr *const *bounds,
+			    struct twir_stmt *body);
+struct twir_stmt *tw_for(struct twir_module *m, struct twir_var *v, const struct twir_expr *extent,
+			 struct twir_stmt *body);
 struct twir_stmt *tw_declare(struct twir_module *m, struct twir_tensor *t);
 struct twir_var *tw_loop_var(struct twir_module *m, const char *name);
-struct twir_stmt *tw_let_new(struct twir_module *m, const char *name, const struct twir_expr *value, const struct twir_expr **var);
-struct twir_program *tw_program_new(struct twir_module *m, const char *name, const struct twir_expr *cores, int lanes, struct twir_stmt *body);
+struct twir_stmt *tw_let_new(struct twir_module *m, const char *name, const struct twir_expr *value,
+			     const struct twir_expr **var);
+struct twir_program *tw_program_new(struct twir_module *m, const char *name, const struct twir_expr *cores, int lanes,
+				    struct twir_stmt *body);
 
 #endif

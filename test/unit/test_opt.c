@@ -44,14 +44,19 @@ static tw_id node(struct world *w, const char *op, int nin, const tw_id *in, int
 	const struct tw_op *row = tw_op_find("", op, 17);
 	assert_non_null(row);
 	const tw_id out = tw_graph_tensor(w->g, arena_printf(w->a, "%s_%d", op, w->g->nodes.n), TWIR_VOID, -1, NULL);
-	const tw_id id = tw_graph_node(w->g, row, arena_printf(w->a, "%s_%d", op, w->g->nodes.n), 17, nin, in, 1, &out, nattrs, attrs);
+	const tw_id id = tw_graph_node(w->g, row, arena_printf(w->a, "%s_%d", op, w->g->nodes.n), 17, nin, in, 1, &out,
+				       nattrs, attrs);
 	w->g->nodes.at[id].op_type = op;
 	return out;
 }
 
-#define NODE(w, op, ...) node((w), (op), (int)(sizeof((tw_id[]){__VA_ARGS__}) / sizeof(tw_id)), (tw_id[]){__VA_ARGS__}, 0, NULL)
+#define NODE(w, op, ...)                                                                                               \
+	node((w), (op), (int)(sizeof((tw_id[]){__VA_ARGS__}) / sizeof(tw_id)), (tw_id[]){__VA_ARGS__}, 0, NULL)
 
-static void output(struct world *w, tw_id t) { vec_push(w->a, &w->g->outputs, t); }
+static void output(struct world *w, tw_id t)
+{
+	vec_push(w->a, &w->g->outputs, t);
+}
 
 static void optimise_and_group(struct world *w)
 {
@@ -117,9 +122,12 @@ static void shared_anchor_stays(struct world *w)
 
 static void batchnorm_folds(struct world *w)
 {
-	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 8, 8}), k = constant(w, "w", 4, (int64_t[]){6, 4, 3, 3}, -1, 0.01f);
-	const tw_id scale = constant(w, "scale", 1, (int64_t[]){6}, 1, 0.5f), shift = constant(w, "B", 1, (int64_t[]){6}, 0, 1);
-	const tw_id mean = constant(w, "mean", 1, (int64_t[]){6}, 2, 1), var = constant(w, "var", 1, (int64_t[]){6}, 1, 1);
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 8, 8}),
+		    k = constant(w, "w", 4, (int64_t[]){6, 4, 3, 3}, -1, 0.01f);
+	const tw_id scale = constant(w, "scale", 1, (int64_t[]){6}, 1, 0.5f),
+		    shift = constant(w, "B", 1, (int64_t[]){6}, 0, 1);
+	const tw_id mean = constant(w, "mean", 1, (int64_t[]){6}, 2, 1),
+		    var = constant(w, "var", 1, (int64_t[]){6}, 1, 1);
 	const int64_t pads[] = {1, 1, 1, 1};
 	const struct tw_attr attr = {.name = "pads", .kind = TW_ATTR_INTS, .n = 4, .ints = pads};
 	const tw_id c = node(w, "Conv", 2, (tw_id[]){x, k}, 1, &attr);
@@ -176,7 +184,8 @@ static void windows_do_not_repeat_work(struct world *w)
 /* The same before a depthwise convolution with a bias, where the sum is not the whole definition. */
 static void depthwise_does_not_repeat_work(struct world *w)
 {
-	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 32, 32}), k = constant(w, "w", 4, (int64_t[]){4, 1, 3, 3}, -1, 0.01f);
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 32, 32}),
+		    k = constant(w, "w", 4, (int64_t[]){4, 1, 3, 3}, -1, 0.01f);
 	const tw_id bias = constant(w, "bias", 1, (int64_t[]){4}, 1, 1);
 	const struct tw_attr attr = {.name = "group", .kind = TW_ATTR_INT, .i = 4};
 	output(w, node(w, "Conv", 3, (tw_id[]){NODE(w, "Sigmoid", x), k, bias}, 1, &attr));
@@ -208,7 +217,7 @@ static void guarded(void *arg)
 
 static void run(void **state)
 {
-	struct trial t = {.check = *(void (**)(struct world *))*state, .w = {.a = arena_new()}};
+	struct trial t = {.check = *(void (**)(struct world *)) * state, .w = {.a = arena_new()}};
 	struct tw_error e;
 	if (!tw_try(&e, guarded, &t))
 		fail_msg("%s", e.text);
@@ -217,13 +226,26 @@ static void run(void **state)
 
 int main(void)
 {
-	static void (*const checks[])(struct world *) = {
-		chain_is_one_task, matmul_takes_its_epilogue, swish_joins_the_matmul, shared_anchor_stays, batchnorm_folds, small_constants_fold,
-		large_constants_are_set_up, windows_do_not_repeat_work, depthwise_does_not_repeat_work,
-		unused_nodes_vanish};
-	static const char *const names[] = {
-		"a chain is one task", "a matmul takes its epilogue", "swish joins the matmul", "a shared anchor stays", "batch normalisation folds into a convolution",
-		"small constants fold", "large constants are set up", "windows do not repeat work", "depthwise does not repeat work", "unused nodes vanish"};
+	static void (*const checks[])(struct world *) = {chain_is_one_task,
+							 matmul_takes_its_epilogue,
+							 swish_joins_the_matmul,
+							 shared_anchor_stays,
+							 batchnorm_folds,
+							 small_constants_fold,
+							 large_constants_are_set_up,
+							 windows_do_not_repeat_work,
+							 depthwise_does_not_repeat_work,
+							 unused_nodes_vanish};
+	static const char *const names[] = {"a chain is one task",
+					    "a matmul takes its epilogue",
+					    "swish joins the matmul",
+					    "a shared anchor stays",
+					    "batch normalisation folds into a convolution",
+					    "small constants fold",
+					    "large constants are set up",
+					    "windows do not repeat work",
+					    "depthwise does not repeat work",
+					    "unused nodes vanish"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
 		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = run, .initial_state = (void *)&checks[i]};

@@ -22,47 +22,167 @@ struct sched_case {
 	const char *schedule;  /* the schedule that must serve: "matmul", "rule" */
 	int nsymbols;
 	const char *symbols[4];
-	int64_t values[3][4];  /* sizes to try; a first value of -1 ends the list */
+	int64_t values[3][4]; /* sizes to try; a first value of -1 ends the list */
 };
 
 static const struct sched_case cases[] = {
-	{"elementwise", "symbol M, N; tensor A: f32[M, N]; tensor B: f32[N]; define C: f32[M, N] = (i, j) => max(A[i, j] + B[j], 0.0);",
-	 "C", "", NULL, "rule", 2, {"M", "N"}, {{3, 37}, {1, 16}, {0, 5}}},
-	{"transpose", "tensor A: f32[7, 5, 3]; define C: f32[3, 7, 5] = (i, j, k) => A[j, k, i];", "C", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
-	{"scalar", "tensor A: f32[1]; define C: f32[1] = (i) => A[i] * 2.0;", "C", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
-	{"integers", "tensor A: i64[5, 9]; tensor B: i64[9]; define C: i64[5, 9] = (i, j) => A[i, j] / B[j];", "C", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
-	{"sum of rows", "symbol M, N; tensor A: f32[M, N]; define C: f32[M] = (i) => sum(k < N, A[i, k]);", "C", "", NULL, "rule", 2, {"M", "N"},
-	 {{5, 33}, {2, 0}, {1, 7}}},
-	{"sum of columns", "symbol M, N; tensor A: f32[M, N]; define C: f32[N] = (j) => sum(k < M, A[k, j]);", "C", "", NULL, "rule", 2, {"M", "N"},
-	 {{5, 70}, {0, 4}, {3, 17}}},
-	{"mean of planes, then relu", "tensor X: f32[2, 3, 4, 5]; define S: f32[2, 3, 1, 1] = (n, c, y, x) => sum(a < 4, b < 5, X[n, c, a, b]);"
-	 "define Y: f32[2, 3] = (n, c) => max(S[n, c, 0, 0] / 20.0, 0.0);", "S", "", "Y", "rule", 0, {NULL}, {{0}, {-1}}},
-	{"row maximum with a producer", "tensor A: f32[6, 19]; define B: f32[6, 19] = (i, j) => A[i, j] * A[i, j];"
-	 "define C: f32[6] = (i) => fold_max(k < 19, B[i, k]);", "C", "B", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
-	{"depthwise window", "tensor X: f32[1, 3, 9, 21]; tensor W: f32[3, 3, 3];"
-	 "define Y: f32[1, 3, 9, 21] = (n, c, y, x) => sum(a < 3, b < 3, (y + a - 1 >= 0 and y + a - 1 < 9 and x + b - 1 >= 0 and x + b - 1 < 21 ?"
-	 " X[n, c, y + a - 1, x + b - 1] : 0.0) * W[c, a, b]);", "Y", "", NULL, "rule", 0, {NULL}, {{0}, {-1}}},
-	{"matmul", "symbol M, N, K; tensor A: f32[M, K]; tensor B: f32[K, N]; define C: f32[M, N] = (i, j) => sum(k < K, A[i, k] * B[k, j]);", "C", "", NULL,
-	 "matmul", 3, {"M", "N", "K"}, {{13, 37, 5}, {1, 1, 1}, {25, 64, 0}}},
-	{"matmul of fixed sizes, bias and relu", "tensor A: f32[29, 11]; tensor B: f32[11, 35]; tensor b: f32[35];"
-	 "define C: f32[29, 35] = (i, j) => sum(k < 11, A[i, k] * B[k, j]); define Y: f32[29, 35] = (i, j) => max(C[i, j] + b[j], 0.0);", "C", "", "Y", "matmul", 0,
-	 {NULL}, {{0}, {-1}}},
-	{"matmul of transposed operands", "tensor A: f32[11, 29]; tensor B: f32[35, 11]; define T: f32[29, 11] = (i, k) => A[k, i];"
-	 "define U: f32[11, 35] = (k, j) => B[j, k]; define C: f32[29, 35] = (i, j) => sum(k < 11, T[i, k] * U[k, j]);", "C", "T U", NULL, "matmul", 0, {NULL},
+	{"elementwise",
+	 "symbol M, N; tensor A: f32[M, N]; tensor B: f32[N]; define C: f32[M, N] = (i, j) => max(A[i, j] + B[j], "
+	 "0.0);",
+	 "C",
+	 "",
+	 NULL,
+	 "rule",
+	 2,
+	 {"M", "N"},
+	 {{3, 37}, {1, 16}, {0, 5}}},
+	{"transpose",
+	 "tensor A: f32[7, 5, 3]; define C: f32[3, 7, 5] = (i, j, k) => A[j, k, i];",
+	 "C",
+	 "",
+	 NULL,
+	 "rule",
+	 0,
+	 {NULL},
 	 {{0}, {-1}}},
-	{"batched matmul, transposed result", "tensor A: f32[2, 3, 5, 7]; tensor B: f32[2, 3, 7, 9];"
+	{"scalar",
+	 "tensor A: f32[1]; define C: f32[1] = (i) => A[i] * 2.0;",
+	 "C",
+	 "",
+	 NULL,
+	 "rule",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"integers",
+	 "tensor A: i64[5, 9]; tensor B: i64[9]; define C: i64[5, 9] = (i, j) => A[i, j] / B[j];",
+	 "C",
+	 "",
+	 NULL,
+	 "rule",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"sum of rows",
+	 "symbol M, N; tensor A: f32[M, N]; define C: f32[M] = (i) => sum(k < N, A[i, k]);",
+	 "C",
+	 "",
+	 NULL,
+	 "rule",
+	 2,
+	 {"M", "N"},
+	 {{5, 33}, {2, 0}, {1, 7}}},
+	{"sum of columns",
+	 "symbol M, N; tensor A: f32[M, N]; define C: f32[N] = (j) => sum(k < M, A[k, j]);",
+	 "C",
+	 "",
+	 NULL,
+	 "rule",
+	 2,
+	 {"M", "N"},
+	 {{5, 70}, {0, 4}, {3, 17}}},
+	{"mean of planes, then relu",
+	 "tensor X: f32[2, 3, 4, 5]; define S: f32[2, 3, 1, 1] = (n, c, y, x) => sum(a < 4, b < 5, X[n, c, a, b]);"
+	 "define Y: f32[2, 3] = (n, c) => max(S[n, c, 0, 0] / 20.0, 0.0);",
+	 "S",
+	 "",
+	 "Y",
+	 "rule",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"row maximum with a producer",
+	 "tensor A: f32[6, 19]; define B: f32[6, 19] = (i, j) => A[i, j] * A[i, j];"
+	 "define C: f32[6] = (i) => fold_max(k < 19, B[i, k]);",
+	 "C",
+	 "B",
+	 NULL,
+	 "rule",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"depthwise window",
+	 "tensor X: f32[1, 3, 9, 21]; tensor W: f32[3, 3, 3];"
+	 "define Y: f32[1, 3, 9, 21] = (n, c, y, x) => sum(a < 3, b < 3, (y + a - 1 >= 0 and y + a - 1 < 9 and x + b - "
+	 "1 >= 0 and x + b - 1 < 21 ?"
+	 " X[n, c, y + a - 1, x + b - 1] : 0.0) * W[c, a, b]);",
+	 "Y",
+	 "",
+	 NULL,
+	 "rule",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"matmul",
+	 "symbol M, N, K; tensor A: f32[M, K]; tensor B: f32[K, N]; define C: f32[M, N] = (i, j) => sum(k < K, A[i, k] "
+	 "* B[k, j]);",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 3,
+	 {"M", "N", "K"},
+	 {{13, 37, 5}, {1, 1, 1}, {25, 64, 0}}},
+	{"matmul of fixed sizes, bias and relu",
+	 "tensor A: f32[29, 11]; tensor B: f32[11, 35]; tensor b: f32[35];"
+	 "define C: f32[29, 35] = (i, j) => sum(k < 11, A[i, k] * B[k, j]); define Y: f32[29, 35] = (i, j) => max(C[i, "
+	 "j] + b[j], 0.0);",
+	 "C",
+	 "",
+	 "Y",
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"matmul of transposed operands",
+	 "tensor A: f32[11, 29]; tensor B: f32[35, 11]; define T: f32[29, 11] = (i, k) => A[k, i];"
+	 "define U: f32[11, 35] = (k, j) => B[j, k]; define C: f32[29, 35] = (i, j) => sum(k < 11, T[i, k] * U[k, j]);",
+	 "C",
+	 "T U",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"batched matmul, transposed result",
+	 "tensor A: f32[2, 3, 5, 7]; tensor B: f32[2, 3, 7, 9];"
 	 "define C: f32[2, 3, 5, 9] = (a, b, i, j) => sum(k < 7, A[a, b, i, k] * B[a, b, k, j]);"
-	 "define Y: f32[2, 5, 27] = (a, i, h) => C[a, h / 9, i, h % 9];", "C", "", "Y", "matmul", 0, {NULL}, {{0}, {-1}}},
-	{"convolution as implicit matmul", "symbol N, H, W; tensor X: f32[N, 3, H, W]; tensor F: f32[8, 3, 3, 3]; tensor b: f32[8]; tensor R: f32[N, 8, H, W];"
+	 "define Y: f32[2, 5, 27] = (a, i, h) => C[a, h / 9, i, h % 9];",
+	 "C",
+	 "",
+	 "Y",
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
+	{"convolution as implicit matmul",
+	 "symbol N, H, W; tensor X: f32[N, 3, H, W]; tensor F: f32[8, 3, 3, 3]; tensor b: f32[8]; tensor R: f32[N, 8, "
+	 "H, W];"
 	 "define A: f32[8, 27] = (m, k) => F[m, k / 9, k % 9 / 3, k % 3];"
-	 "define B: f32[N, 27, H * W] = (n, k, p) => p / W + k % 9 / 3 - 1 >= 0 and p / W + k % 9 / 3 - 1 < H and p % W + k % 3 - 1 >= 0 and"
+	 "define B: f32[N, 27, H * W] = (n, k, p) => p / W + k % 9 / 3 - 1 >= 0 and p / W + k % 9 / 3 - 1 < H and p % "
+	 "W + k % 3 - 1 >= 0 and"
 	 " p % W + k % 3 - 1 < W ? X[n, k / 9, p / W + k % 9 / 3 - 1, p % W + k % 3 - 1] : 0.0;"
 	 "define C: f32[N, 8, H * W] = (n, m, p) => sum(k < 27, A[m, k] * B[n, k, p]);"
-	 "define Y: f32[N, 8, H, W] = (n, m, y, x) => max(C[n, m, y * W + x] + b[m] + R[n, m, y, x], 0.0);", "C", "A B", "Y", "matmul", 3, {"N", "H", "W"},
+	 "define Y: f32[N, 8, H, W] = (n, m, y, x) => max(C[n, m, y * W + x] + b[m] + R[n, m, y, x], 0.0);",
+	 "C",
+	 "A B",
+	 "Y",
+	 "matmul",
+	 3,
+	 {"N", "H", "W"},
 	 {{2, 5, 7}, {1, 1, 1}, {1, 6, 16}}},
-	{"strided pointwise convolution", "tensor X: f32[1, 5, 9, 9]; tensor F: f32[6, 5, 1, 1]; define A: f32[6, 5] = (m, k) => F[m, k, 0, 0];"
-	 "define B: f32[1, 5, 25] = (n, k, p) => X[n, k, p / 5 * 2, p % 5 * 2]; define C: f32[1, 6, 25] = (n, m, p) => sum(k < 5, A[m, k] * B[n, k, p]);"
-	 "define Y: f32[1, 6, 5, 5] = (n, m, y, x) => C[n, m, y * 5 + x] * 0.5;", "C", "A B", "Y", "matmul", 0, {NULL}, {{0}, {-1}}},
+	{"strided pointwise convolution",
+	 "tensor X: f32[1, 5, 9, 9]; tensor F: f32[6, 5, 1, 1]; define A: f32[6, 5] = (m, k) => F[m, k, 0, 0];"
+	 "define B: f32[1, 5, 25] = (n, k, p) => X[n, k, p / 5 * 2, p % 5 * 2]; define C: f32[1, 6, 25] = (n, m, p) => "
+	 "sum(k < 5, A[m, k] * B[n, k, p]);"
+	 "define Y: f32[1, 6, 5, 5] = (n, m, y, x) => C[n, m, y * 5 + x] * 0.5;",
+	 "C",
+	 "A B",
+	 "Y",
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
 };
 
 struct store { /* values of tensors by name */
@@ -72,9 +192,13 @@ struct store { /* values of tensors by name */
 	int64_t shape[32][TWIR_MAX_RANK];
 };
 
-static uint64_t next_random(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33; }
+static uint64_t next_random(uint64_t *s)
+{
+	return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33;
+}
 
-static void add(struct store *s, struct tw_arena *a, struct twir_tensor *t, const struct twir_binding *b, uint64_t *seed)
+static void add(struct store *s, struct tw_arena *a, struct twir_tensor *t, const struct twir_binding *b,
+		uint64_t *seed)
 {
 	int64_t n = 1;
 	for (int d = 0; d < t->rank; d++)
@@ -130,7 +254,8 @@ static void execute(struct twir_module *m, const struct tw_launch *l, struct sto
 	}
 }
 
-static void compare(struct run *r, const struct twir_tensor *t, const struct twir_data *want, const struct twir_data *got)
+static void compare(struct run *r, const struct twir_tensor *t, const struct twir_data *want,
+		    const struct twir_data *got)
 {
 	for (int64_t i = 0; i < want->elements; i++) {
 		if (t->type == TWIR_I64) {
@@ -198,7 +323,8 @@ static void body(void *arg)
 		printf("%s\n", twir_print_program(a, m, launch.kernels.at[0].program));
 	const char *text = twir_print_program(a, m, launch.kernels.at[0].program);
 	r->text = tw_hash64(text, strlen(text), 0);
-	memset(find(&got, out->out)->at, 0xff, (size_t)(find(&got, out->out)->elements * twir_scalar_bytes(out->out->type)));
+	memset(find(&got, out->out)->at, 0xff,
+	       (size_t)(find(&got, out->out)->elements * twir_scalar_bytes(out->out->type)));
 	execute(m, &launch, &got, &b);
 	compare(r, out->out, find(&want, out->out), find(&got, out->out));
 	arena_free(a);
@@ -230,8 +356,12 @@ static void every_case(void **state)
 	const char *only = getenv("TW_ONLY");
 	for (int i = 0; i < TW_COUNT(cases); i++)
 		for (int k = 0; k < TW_COUNT(isas); k++)
-			for (int v = 0; v < 3 && cases[i].values[v][0] >= 0 && !(v > 0 && cases[i].nsymbols == 0); v++) {
-				struct run r = {.c = &cases[i], .values = cases[i].values[v], .t = target(isas[k]), .point = -1};
+			for (int v = 0; v < 3 && cases[i].values[v][0] >= 0 && !(v > 0 && cases[i].nsymbols == 0);
+			     v++) {
+				struct run r = {.c = &cases[i],
+						.values = cases[i].values[v],
+						.t = target(isas[k]),
+						.point = -1};
 				if (!only || strcmp(only, cases[i].name) == 0)
 					check(&r);
 			}
@@ -249,7 +379,10 @@ static void every_point(void **state)
 		for (int k = 0; k < 2; k++) {
 			uint64_t before = 0;
 			for (int point = 0;; point++) {
-				struct run r = {.c = &cases[i], .values = cases[i].values[0], .t = target(isas[k]), .point = point};
+				struct run r = {.c = &cases[i],
+						.values = cases[i].values[0],
+						.t = target(isas[k]),
+						.point = point};
 				check(&r);
 				if (r.text == before && cases[i].nsymbols > 0 && cases[i].symbols[0][0] == 'M')
 					fail_msg("%s: point %d changes nothing in the loops", cases[i].name, point);
