@@ -346,13 +346,28 @@ static void scalar_undefined(void **state)
 	check(TW_ISA_SCALAR, 16, "gcc -O1" STRICT TRAPS);
 }
 
+/* Text for another machine: it compiles without a warning. */
+static void neon_compiles(void **state)
+{
+	(void)state;
+	struct tw_toolchain tc;
+	struct tw_error e;
+	struct tw_object o;
+	struct job j = {.arena = arena_new(), .target = support_target(TW_ISA_NEON, 4)};
+	if (!tw_try(&e, prepare, &j))
+		fail_msg("%s", e.text);
+	if (!cgen_compiler(&tc, "aarch64-linux-gnu-gcc" STRICT))
+		print_message("no aarch64-linux-gnu-gcc here\n");
+	else if (cpu_compile(j.arena, j.m, j.m->programs.n, j.m->programs.at, &j.target, &tc, 2, NULL, NULL, &o, &e))
+		fail_msg("%s", e.text);
+	arena_free(j.arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(avx512),
-		cmocka_unit_test(avx2_clang),
-		cmocka_unit_test(generic),
-		cmocka_unit_test(scalar_undefined),
+		cmocka_unit_test(avx512),	    cmocka_unit_test(avx2_clang),    cmocka_unit_test(generic),
+		cmocka_unit_test(scalar_undefined), cmocka_unit_test(neon_compiles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

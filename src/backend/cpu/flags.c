@@ -21,6 +21,8 @@ static const char *isa_flags(const struct tw_target *t)
 		       "-mprefer-vector-width=512 -fcf-protection=none";
 	case TW_ISA_AVX2:
 		return "-mavx2 -mfma -mf16c -fcf-protection=none";
+	case TW_ISA_NEON: /* by a cross compiler */
+		return "";
 	default:
 		return t->has_fma ? "-mfma -fcf-protection=none" : "-fcf-protection=none";
 	}
