@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PREFIX "tilewright-cc-"
@@ -59,7 +60,8 @@ static void remove_folder(const char *path)
 	rmdir(path);
 }
 
-/* Ours, and its lock is free? A folder whose lock does not exist yet is just being made. */
+/* Ours, and its lock is free? The lock appears under its name only when it is held; without one, the folder is just
+ * being made, or its maker was killed at that very moment, long ago. */
 static bool is_left_over(const char *path)
 {
 	char lock[600];
@@ -69,7 +71,7 @@ static bool is_left_over(const char *path)
 	snprintf(lock, sizeof lock, "%s/lock", path);
 	const int fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
-		return false;
+		return errno == ENOENT && st.st_mtime < time(NULL) - 3600;
 	const bool is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
 	close(fd);
 	return is_free;
@@ -111,10 +113,11 @@ enum tw_code tempdir_make(struct tempdir *t, struct tw_error *e)
 		t->path[0] = 0;
 		return failed(e, "cannot make a folder in", dir, error);
 	}
-	char lock[600];
+	char made[600], lock[600];
+	snprintf(made, sizeof made, "%s/lock.new", t->path);
 	snprintf(lock, sizeof lock, "%s/lock", t->path);
-	t->lock = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (t->lock < 0 || flock(t->lock, LOCK_EX | LOCK_NB) != 0) {
+	t->lock = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (t->lock < 0 || flock(t->lock, LOCK_EX | LOCK_NB) != 0 || rename(made, lock) != 0) {
 		const int error = errno;
 		tempdir_remove(t);
 		return failed(e, "cannot lock a file in", dir, error);
