@@ -76,6 +76,8 @@ def bert():
 
 def gpt2():
     import transformers
+    # The model asks whether a CUDA stream is being captured; without CUDA's libraries (tools/torch_stubs.py) that crashes.
+    torch.cuda.is_current_stream_capturing = lambda: False
     config = transformers.GPT2Config()
     config._attn_implementation = "eager"
     config.use_cache = False
