@@ -63,10 +63,51 @@ static E load_operand(struct tw_opctx *x, struct twir_tensor *t, int nbatch, E c
 	return tw_load(x, t, t->rank, at);
 }
 
+/* A stack of matrices times one matrix is one matmul of all their rows: the schedule then cuts rows and packs the
+   matrix once, whichever of the sizes in front is the long one. */
+static void matmul_of_all_rows(struct tw_opctx *x, struct twir_tensor *a, struct twir_tensor *b)
+{
+	struct twir_tensor *y = tw_y(x, 0);
+	const int lead = a->rank - 1;
+	const E shape[] = {tw_product(x, lead, a->shape), y->shape[lead]};
+	struct twir_tensor *c = tw_temp(x, "product", tw_compute_type(y->type), 2, shape);
+	E *i, at[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, c, &i);
+	struct twir_var *k = tw_fold_axis(x, "k", a->shape[lead]);
+	tw_unflatten(x, i[0], lead, a->shape, at);
+	at[lead] = twir_var(x->m, k);
+	E bt[TWIR_MAX_RANK];
+	for (int d = 0; d < b->rank - 2; d++)
+		bt[d] = twir_index(x->m, 0);
+	bt[b->rank - 2] = at[lead];
+	bt[b->rank - 1] = i[1];
+	const E product = twir_mul(x->m, tw_load(x, a, a->rank, at), tw_load(x, b, b->rank, bt));
+	tw_define(x, c, axes, twir_fold(x->m, TWIR_Add, 1, &k, &a->shape[lead], product));
+	axes = tw_axes(x, y, &i);
+	const E element[] = {tw_flatten(x, lead, a->shape, i), i[lead]};
+	tw_define(x, y, axes, tw_load(x, c, 2, element));
+}
+
+static bool is_stack_times_matrix(struct tw_opctx *x, const struct twir_tensor *a, const struct twir_tensor *b)
+{
+	const E one = twir_index(x->m, 1);
+	bool stack = false;
+	for (int d = 0; d < a->rank - 2; d++)
+		stack = stack || a->shape[d] != one;
+	for (int d = 0; d < b->rank - 2; d++)
+		if (b->shape[d] != one)
+			return false;
+	return stack && b->rank >= 2 && b->rank <= a->rank;
+}
+
 static void compute_matmul(struct tw_opctx *x)
 {
 	struct twir_tensor *a = operand(x, 0, "a", false), *b = operand(x, 1, "b", false), *y = tw_y(x, 0);
 	struct twir_tensor *c = y;
+	if (is_stack_times_matrix(x, a, b)) {
+		matmul_of_all_rows(x, a, b);
+		return;
+	}
 	const enum twir_scalar type = tw_compute_type(y->type);
 	if (type != y->type)
 		c = tw_temp(x, "product", type, y->rank, y->shape);
