@@ -15,20 +15,32 @@ static E integer_input(struct tw_opctx *x, int i)
 	return tw_in_values(x, i, &values) == 1 ? values[0] : NULL;
 }
 
+/* A float that holds a whole number: a constant, or a size with symbols (Cast of Shape). */
+static E whole_input(struct tw_opctx *x, int i)
+{
+	const struct tw_tensor *t = tw_in(x, i);
+	double v;
+	if (tw_in_scalar(x, i, &v))
+		return v == floor(v) && fabs(v) < 1 << 24 ? twir_index(x->m, (int64_t)v) : NULL;
+	if (t->nvalues != 1 || t->values[0]->kind != TWIR_Cast || t->values[0]->arg[0]->type.scalar != TWIR_INDEX)
+		return NULL;
+	return t->values[0]->arg[0];
+}
+
 static E range_length(struct tw_opctx *x)
 {
 	struct twir_module *m = x->m;
 	double start, limit, delta;
 	const E zero = twir_index(m, 0);
-	if (twir_is_float(tw_in_type(x, 0))) {
-		if (!tw_in_scalar(x, 0, &start) || !tw_in_scalar(x, 1, &limit) || !tw_in_scalar(x, 2, &delta))
-			tw_op_fail(x, TW_ERR_UNSUPPORTED, "a length that only data decides");
+	const bool whole = twir_is_float(tw_in_type(x, 0));
+	if (whole && tw_in_scalar(x, 0, &start) && tw_in_scalar(x, 1, &limit) && tw_in_scalar(x, 2, &delta)) {
 		const double n = delta != 0 ? ceil((limit - start) / delta) : 0;
 		if (!(n < 1e12))
 			tw_op_fail(x, TW_ERR_MODEL, "from %g to %g by %g", start, limit, delta);
 		return n > 0 ? twir_index(m, (int64_t)n) : zero;
 	}
-	const E s = integer_input(x, 0), l = integer_input(x, 1), d = integer_input(x, 2);
+	const E s = whole ? whole_input(x, 0) : integer_input(x, 0), l = whole ? whole_input(x, 1) : integer_input(x, 1),
+		d = whole ? whole_input(x, 2) : integer_input(x, 2);
 	int64_t step;
 	if (!s || !l || !d)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "a length that only data decides");
