@@ -39,7 +39,8 @@ static E range_length(struct tw_opctx *x)
 			tw_op_fail(x, TW_ERR_MODEL, "from %g to %g by %g", start, limit, delta);
 		return n > 0 ? twir_index(m, (int64_t)n) : zero;
 	}
-	const E s = whole ? whole_input(x, 0) : integer_input(x, 0), l = whole ? whole_input(x, 1) : integer_input(x, 1),
+	const E s = whole ? whole_input(x, 0) : integer_input(x, 0),
+		l = whole ? whole_input(x, 1) : integer_input(x, 1),
 		d = whole ? whole_input(x, 2) : integer_input(x, 2);
 	int64_t step;
 	if (!s || !l || !d)

@@ -262,13 +262,44 @@ static void test_conv_shapes(void **state)
 	assert_non_null(strstr(infer_one(s, "Conv", "1,3,1,1;6,3,3,3", NULL, NULL), "would be"));
 }
 
+/* As detection heads make their grids: a size, cast to float, is the limit of a Range. */
+static void test_float_range(void **state)
+{
+	struct scratch *s = *state;
+	struct tw_buf graph, attrs;
+	struct job j = {.arena = s->arena};
+	const float start = 2, step = 3;
+	struct tw_error e;
+	buf_init(&graph, s->arena);
+	buf_init(&attrs, s->arena);
+	buf_init(&j.model, s->arena);
+	put_value(&graph, IN, "a", FLOAT, "N,4");
+	put_initializer(&graph, "start", 0, NULL, &start, NULL, 1);
+	put_initializer(&graph, "step", 0, NULL, &step, NULL, 1);
+	put_node(&graph, 1, "Size", "", "a", "size", NULL);
+	put_attr_int(&attrs, "to", FLOAT);
+	put_node(&graph, 1, "Cast", "", "size", "limit", &attrs);
+	put_node(&graph, 1, "Range", "", "start,limit,step", "y", NULL);
+	put_value(&graph, OUT, "y", FLOAT, NULL);
+	put_model(&j.model, &graph, 18, NULL);
+	if (!tw_try(&e, import, &j))
+		fail_msg("%s", e.text);
+	const struct twir_expr *length = j.g->tensors.at[j.g->outputs.at[0]].shape[0];
+	const int64_t sizes[][2] = {
+		{0, 0}, {1, 1}, {2, 2}, {5, 6}, {100, 133}}; /* N, elements of 2, 5, 8 .. below 4 N */
+	for (int i = 0; i < (int)TW_COUNT(sizes); i++) {
+		const struct twir_binding b = {1, j.g->m->symbols.at, &sizes[i][0]};
+		assert_int_equal(twir_eval_index(length, &b), sizes[i][1]);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_rows),      TEST(test_versions),	TEST(test_reindex),	TEST(test_reindex_stays_simple),
-		TEST(test_broadcast), TEST(test_matmul_shapes), TEST(test_conv_shapes),
+		TEST(test_broadcast), TEST(test_matmul_shapes), TEST(test_conv_shapes), TEST(test_float_range),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

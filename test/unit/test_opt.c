@@ -109,6 +109,22 @@ static void swish_joins_the_matmul(struct world *w)
 	assert_int_equal(w->groups.list.n, 1);
 }
 
+/* (197, 1, 32) x (32, 48): 197 rows of one matmul, not 197 matmuls of one row. */
+static void stack_is_one_matmul(struct world *w)
+{
+	const tw_id x = input(w, "x", 3, (int64_t[]){197, 1, 32});
+	const tw_id b = constant(w, "b", 2, (int64_t[]){32, 48}, 0, 0.01f);
+	output(w, NODE(w, "Relu", NODE(w, "MatMul", x, b)));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 1);
+	const struct tw_task *task = &w->groups.list.at[0]->task;
+	assert_non_null(task->consumer);
+	assert_int_equal(task->anchor->out->rank, 2);
+	assert_ptr_equal(task->anchor->out->shape[0], twir_index(w->g->m, 197));
+	const struct tw_target t = {.isa = TW_ISA_AVX512, .lanes = 16, .vector_registers = 32, .has_fma = true};
+	assert_string_equal(tw_schedule_name(task, &t), "matmul");
+}
+
 /* A result with two consumers stays: each consumer is a task of its own. */
 static void shared_anchor_stays(struct world *w)
 {
@@ -226,26 +242,19 @@ static void run(void **state)
 
 int main(void)
 {
-	static void (*const checks[])(struct world *) = {chain_is_one_task,
-							 matmul_takes_its_epilogue,
-							 swish_joins_the_matmul,
-							 shared_anchor_stays,
-							 batchnorm_folds,
-							 small_constants_fold,
-							 large_constants_are_set_up,
-							 windows_do_not_repeat_work,
-							 depthwise_does_not_repeat_work,
+	static void (*const checks[])(struct world *) = {chain_is_one_task,	     matmul_takes_its_epilogue,
+							 swish_joins_the_matmul,     stack_is_one_matmul,
+							 shared_anchor_stays,	     batchnorm_folds,
+							 small_constants_fold,	     large_constants_are_set_up,
+							 windows_do_not_repeat_work, depthwise_does_not_repeat_work,
 							 unused_nodes_vanish};
-	static const char *const names[] = {"a chain is one task",
-					    "a matmul takes its epilogue",
-					    "swish joins the matmul",
-					    "a shared anchor stays",
-					    "batch normalisation folds into a convolution",
-					    "small constants fold",
-					    "large constants are set up",
-					    "windows do not repeat work",
-					    "depthwise does not repeat work",
-					    "unused nodes vanish"};
+	static const char *const names[] = {
+		"a chain is one task",	      "a matmul takes its epilogue",
+		"swish joins the matmul",     "a stack is one matmul",
+		"a shared anchor stays",      "batch normalisation folds into a convolution",
+		"small constants fold",	      "large constants are set up",
+		"windows do not repeat work", "depthwise does not repeat work",
+		"unused nodes vanish"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
 		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = run, .initial_state = (void *)&checks[i]};
