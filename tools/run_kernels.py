@@ -17,6 +17,7 @@ import models
 from run_cases import read_list
 
 SECONDS = 1800
+GROUPS = ("ocr", "nets")  # of the real models
 # Large sizes would make the interpreter, which checks every access, take hours.
 SMALL = {
     "ppocr_cls": ["x_0=1", "x_2=16", "x_3=32"],
@@ -26,7 +27,7 @@ SMALL = {
 
 
 def real_models():
-    for name in models.NAMES:
+    for name in models.expand(GROUPS):
         sizes = SMALL.get(name)
         yield name, models.path_of(name), ["--interpret", *sizes] if sizes else []
 
@@ -63,7 +64,7 @@ def main():
         parser.error("give folders, or --models")
     skip = {name for path in args.skip for name in read_list(path)[0]}
     if args.models:
-        models.ensure()
+        models.ensure(GROUPS)
     work = list(real_models()) if args.models else [case for folder in args.dirs for case in cases(folder, skip)]
     failed = stages = 0
     with ThreadPoolExecutor(args.jobs) as pool:

