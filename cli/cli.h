@@ -43,9 +43,9 @@ struct args {
 	int ninputs;
 	struct pair inputs[256];
 	struct sizes sizes, fixed;
-	const char *out, *dump, *isa;
+	const char *out, *dump, *isa, *dump_tensors, *compare;
 	int threads, runs, warmup; /* runs -1: not given */
-	bool random, json, profile, constants, no_cache;
+	bool random, json, profile, constants, no_cache, verify, plain;
 	uint64_t seed;
 	double rtol, atol; /* negative: not given */
 };
@@ -118,6 +118,38 @@ int pb_write(const char *path, const char *name, const tilewright_tensor *t, str
 /* What differs, in words, or "" */
 void cli_compare(const tilewright_tensor *got, const struct tensor *want, double rtol, double atol, char *reason,
 		 size_t n);
+
+/* What differs, in words, or "": more than 1e-4 of the largest magnitude (or one rounding of the type, where that is
+   more), NaN or infinities at other places, integers that are not equal. */
+struct difference {
+	double largest, magnitude; /* of the differences; of what is wanted. Negative: not comparable */
+	char reason[1024];
+};
+void cli_differ(const struct tensor *got, const struct tensor *want, struct difference *d);
+
+/* ---- many tensors: tensor_set.c, compare_set.c, verify.c ---- */
+
+struct tensor_set { /* tensors with names, copied; in the order of the graph */
+	int n;
+	struct tensor *at;
+};
+void cli_set_free(struct tensor_set *s);
+int cli_set_add(struct tensor_set *s, const char *name, const tilewright_tensor *t, struct problem *p);
+/* The outputs of a run, or what was kept beside them. */
+int cli_set_take(struct tensor_set *s, const tilewright_model *m, tilewright_context *c, bool kept, struct problem *p);
+const struct tensor *cli_set_find(const struct tensor_set *s, const char *name); /* NULL: not there */
+tilewright_tensor cli_tensor_view(const struct tensor *t);
+int cli_make_folder(const char *path, struct problem *p);
+/* Where tensor i lies in a folder, without the end: names that become the same file name are numbered. */
+int cli_set_path(const struct tensor_set *s, int i, const char *folder, char *path, size_t n, struct problem *p);
+/* Files DIR/NAME.npy or .pb */
+int cli_set_write(const struct tensor_set *s, const char *folder, struct problem *p);
+/* Prints a table of how the tensors differ from the files of a folder; EXIT_INPUT: some do. */
+int cli_set_compare(const struct tensor_set *s, const char *folder, struct problem *p);
+/* Runs the model twice more, without optimisation and in the interpreter; EXIT_INPUT: the results differ from those of
+   the context's run. */
+int cli_verify(const struct args *a, const tilewright_model *m, tilewright_context *c, const struct tensor *inputs,
+	       struct problem *p);
 
 /* ---- the protobuf wire format: pb_wire.c ---- */
 

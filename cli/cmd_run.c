@@ -1,11 +1,9 @@
-/* tilewright run: one run, a summary of each output, perhaps files. */
+/* tilewright run: one run, a summary of each output, perhaps files, perhaps comparisons. */
 #include "cli.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void summary(const char *name, const tilewright_tensor *t)
 {
@@ -40,71 +38,38 @@ static void summary(const char *name, const tilewright_tensor *t)
 	putchar('\n');
 }
 
-static int make_folder(const char *path, struct problem *p)
-{
-	char part[4096];
-	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
-		return problem_set(p, EXIT_INPUT, "%.100s..: the path is too long", path);
-	for (char *at = part + 1; *at; at++)
-		if (*at == '/') {
-			*at = '\0';
-			mkdir(part, 0777);
-			*at = '/';
-		}
-	if (mkdir(part, 0777) != 0 && errno != EEXIST)
-		return problem_set(p, EXIT_INPUT, "cannot make the folder %s: %s", path, strerror(errno));
-	return EXIT_DONE;
-}
-
-static void file_name(const char *name, char *to, size_t n)
-{
-	size_t i = 0;
-	for (; name[i] && i + 1 < n; i++) {
-		const char c = name[i];
-		const bool plain =
-			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._-", c);
-		to[i] = plain ? c : '_';
-	}
-	to[i] = '\0';
-}
-
-static int write_output(const char *folder, const tilewright_model *m, int i, const tilewright_tensor *t,
-			struct problem *p)
-{
-	char name[200], other[200], path[4400];
-	const char *real = tilewright_get_output_port(m, i)->name;
-	file_name(real, name, sizeof(name));
-	int twins = 0; /* earlier outputs whose names become the same */
-	for (int k = 0; k < i; k++) {
-		file_name(tilewright_get_output_port(m, k)->name, other, sizeof(other));
-		twins += strcmp(name, other) == 0;
-	}
-	const bool npy = npy_has_type(t->type);
-	const int n = twins ? snprintf(path, sizeof(path), "%s/%s_%d%s", folder, name, twins + 1, npy ? ".npy" : ".pb")
-			    : snprintf(path, sizeof(path), "%s/%s%s", folder, name, npy ? ".npy" : ".pb");
-	if (n > 4000)
-		return problem_set(p, EXIT_INPUT, "%.100s..: the path is too long", folder);
-	return npy ? npy_write(path, t, p) : pb_write(path, real, t, p);
-}
-
 static int outputs(const struct args *a, const tilewright_model *m, tilewright_context *c, struct problem *p)
 {
-	if (a->out) {
-		const int code = make_folder(a->out, p);
-		if (code != EXIT_DONE)
-			return code;
+	struct tensor_set own = {0};
+	int code = cli_set_take(&own, m, c, false, p);
+	for (int i = 0; code == EXIT_DONE && i < own.n; i++) {
+		const tilewright_tensor t = cli_tensor_view(&own.at[i]);
+		summary(own.at[i].name, &t);
 	}
-	for (int i = 0; i < tilewright_count_outputs(m); i++) {
-		tilewright_tensor t;
-		const tilewright_status s = tilewright_get_output(c, i, &t);
-		if (s != TILEWRIGHT_OK)
-			return problem_status(p, s);
-		summary(tilewright_get_output_port(m, i)->name, &t);
-		const int code = a->out ? write_output(a->out, m, i, &t, p) : EXIT_DONE;
-		if (code != EXIT_DONE)
-			return code;
+	if (code == EXIT_DONE && a->out)
+		code = cli_set_write(&own, a->out, p);
+	cli_set_free(&own);
+	return code;
+}
+
+/* What --dump-tensors and --compare speak of: the inputs, then what the run wrote, in the order of the graph. */
+static int tensors(const struct args *a, const tilewright_model *m, tilewright_context *c, const struct tensor *inputs,
+		   struct problem *p)
+{
+	struct tensor_set all = {0};
+	int code = EXIT_DONE;
+	for (int i = 0; code == EXIT_DONE && i < tilewright_count_inputs(m); i++) {
+		const tilewright_tensor t = cli_tensor_view(&inputs[i]);
+		code = cli_set_add(&all, tilewright_get_input_port(m, i)->name, &t, p);
 	}
-	return EXIT_DONE;
+	if (code == EXIT_DONE)
+		code = cli_set_take(&all, m, c, true, p);
+	if (code == EXIT_DONE && a->dump_tensors)
+		code = cli_set_write(&all, a->dump_tensors, p);
+	if (code == EXIT_DONE && a->compare)
+		code = cli_set_compare(&all, a->compare, p);
+	cli_set_free(&all);
+	return code;
 }
 
 static int run(const struct args *a, tilewright_model *m, struct problem *p)
@@ -126,6 +91,10 @@ static int run(const struct args *a, tilewright_model *m, struct problem *p)
 	terminal_watch(NULL);
 	if (code == EXIT_DONE)
 		code = outputs(a, m, c, p);
+	if (code == EXIT_DONE && (a->dump_tensors || a->compare))
+		code = tensors(a, m, c, t, p);
+	if (code == EXIT_DONE && a->verify)
+		code = cli_verify(a, m, c, t, p);
 	tilewright_free_context(c);
 	cli_free_tensors(n, t);
 	return code;

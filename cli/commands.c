@@ -148,6 +148,34 @@ static int take_no_cache(struct args *a, const char *value, struct problem *p)
 	return EXIT_DONE;
 }
 
+static int take_verify(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->verify = true;
+	return EXIT_DONE;
+}
+
+static int take_no_optimise(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->plain = true;
+	return EXIT_DONE;
+}
+
+static int take_dump_tensors(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->dump_tensors = value;
+	return EXIT_DONE;
+}
+
+static int take_compare(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->compare = value;
+	return EXIT_DONE;
+}
+
 static int take_tolerance(double *to, const char *value, struct problem *p)
 {
 	char *end;
@@ -206,6 +234,19 @@ static const struct command_option run_options[] = {
 	O_THREADS,
 	{"--random", "SEED", "fill inputs that are not given with random numbers: floats normal, integers 0 to 9",
 	 take_random},
+	{"--verify", NULL,
+	 "run the same inputs through a compilation that neither rewrites nor fuses anything and, where the work is small, "
+	 "through the interpreter; compare all outputs, and name the first tensor that differs; exit code 1 if any does",
+	 take_verify},
+	{"--dump-tensors", "DIR",
+	 "write the inputs and each tensor of the graph that the run writes to memory as -o does; with --no-optimise these "
+	 "are all that nodes make",
+	 take_dump_tensors},
+	{"--compare", "DIR",
+	 "compare these tensors with DIR/NAME.npy or .pb, from --dump-tensors or another runtime, and print a table; exit "
+	 "code 1 if one differs by more than 1e-4 of its largest magnitude, or in shape, type or places of NaN",
+	 take_compare},
+	{"--no-optimise", NULL, "neither rewrite nor fuse nodes: slower", take_no_optimise},
 	O_ISA,
 	O_NO_CACHE,
 	{0}};
@@ -236,7 +277,7 @@ static const struct command_option show_options[] = {
 static const struct command_option info_options[] = {{0}};
 
 const struct command commands[] = {
-	{"run", "run a model once", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [-o DIR] [--random SEED]",
+	{"run", "run a model once", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [-o DIR] [--random SEED] [--verify]",
 	 "Compiles the ONNX file MODEL, or takes it from the cache, runs it once, and prints a summary of each output.",
 	 1, 1, run_options, cmd_run},
 	{"bench", "measure a model's speed", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [--runs N] [--json] [--profile]",

@@ -1,4 +1,4 @@
-/* Compares an output with what is expected. */
+/* Compares a tensor with what is expected. */
 #include "cli.h"
 
 #include <math.h>
@@ -75,4 +75,35 @@ void cli_compare(const tilewright_tensor *got, const struct tensor *want, double
 	snprintf(reason, n, "element %s is %.9g, expected %.9g; %lld of %lld differ, by up to %.3g", a,
 		 cli_tensor_value(got->type, got->data, first), cli_tensor_value(want->type, want->data, first),
 		 (long long)wrong, (long long)elements, largest);
+}
+
+/* One rounding of a type as a part of the value. */
+static double rounding(tilewright_type type)
+{
+	return type == TILEWRIGHT_F16 ? 0x1p-10 : type == TILEWRIGHT_BF16 ? 0x1p-7 : 0;
+}
+
+void cli_differ(const struct tensor *got, const struct tensor *want, struct difference *d)
+{
+	const tilewright_tensor x = cli_tensor_view(got);
+	*d = (struct difference){.largest = -1, .magnitude = -1};
+	const int64_t n = cli_tensor_elements(want->rank, want->dims);
+	double magnitude = 0, largest = 0;
+	for (int64_t i = 0; i < n; i++) {
+		const double y = fabs(cli_tensor_value(want->type, want->data, i));
+		if (isfinite(y) && y > magnitude)
+			magnitude = y;
+	}
+	const double part = rounding(want->type) > 1e-4 ? rounding(want->type) : 1e-4;
+	cli_compare(&x, want, 0, part * magnitude, d->reason, sizeof(d->reason));
+	if (got->type != want->type || got->bytes != want->bytes)
+		return;
+	for (int64_t i = 0; i < n; i++) {
+		const double off =
+			fabs(cli_tensor_value(got->type, got->data, i) - cli_tensor_value(want->type, want->data, i));
+		if (off > largest)
+			largest = off;
+	}
+	d->largest = largest;
+	d->magnitude = magnitude;
 }

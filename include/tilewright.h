@@ -115,6 +115,13 @@ TILEWRIGHT_API tilewright_status tilewright_use_cache(tilewright_options *option
    NULL: none. */
 TILEWRIGHT_API tilewright_status tilewright_set_dump(tilewright_options *options, const char *folder);
 
+/* 0: neither rewrites the graph nor fuses anything, so that each node's results are written as they are. Slower; made
+   to look for faults with. */
+TILEWRIGHT_API tilewright_status tilewright_set_optimise(tilewright_options *options, int optimise);
+/* Other than 0: tensors of the graph that a run writes to memory are outputs too, behind the model's own, in the order
+   of the graph; the model's own outputs are among them again. Without optimisation these are all that nodes make. */
+TILEWRIGHT_API tilewright_status tilewright_keep_tensors(tilewright_options *options, int keep);
+
 typedef enum tilewright_log_level {
 	TILEWRIGHT_LOG_ERROR = 0,
 	TILEWRIGHT_LOG_WARNING = 1,
@@ -161,6 +168,8 @@ typedef struct tilewright_port {
 } tilewright_port;
 TILEWRIGHT_API int tilewright_count_inputs(const tilewright_model *model);
 TILEWRIGHT_API int tilewright_count_outputs(const tilewright_model *model);
+/* How many of the outputs, at the end, are there because of tilewright_keep_tensors. */
+TILEWRIGHT_API int tilewright_count_kept(const tilewright_model *model);
 /* NULL: there is no such input or output */
 TILEWRIGHT_API const tilewright_port *tilewright_get_input_port(const tilewright_model *model, int input);
 TILEWRIGHT_API const tilewright_port *tilewright_get_output_port(const tilewright_model *model, int output);
@@ -236,6 +245,18 @@ TILEWRIGHT_API tilewright_status tilewright_set_profile(tilewright_context *cont
 /* Milliseconds that a step took in all runs since, and how many runs. */
 TILEWRIGHT_API tilewright_status tilewright_get_step_time(const tilewright_context *context, int step, double *ms,
 							  int64_t *runs);
+
+/* ---- the reference ---- */
+
+/* name: a tensor of the graph. The tensor lives during the call. */
+typedef void (*tilewright_take)(void *arg, const char *name, const tilewright_tensor *tensor);
+/* Runs an ONNX file's nodes one after the other by their definitions in an interpreter, which is slow and compiles
+   nothing: what compiled models are held against. inputs: one for each of the model's inputs, in their order. take is
+   called for each tensor that nodes make, in the order of the graph. TILEWRIGHT_ERROR_UNSUPPORTED: a node has no
+   definition, or the run would take more than `most` operations, about; nothing was run then. */
+TILEWRIGHT_API tilewright_status tilewright_interpret_file(const char *path, const tilewright_options *options,
+							   int count, const tilewright_tensor *inputs, double most,
+							   tilewright_take take, void *arg);
 
 #ifdef __cplusplus
 }

@@ -99,6 +99,8 @@ tilewright_status tilewright_compile_file(const char *path, const tilewright_opt
 		return (tilewright_status)code;
 	if (twrt_image_is(f.at, f.bytes)) {
 		unmap_file(&f);
+		if (options && (options->plain || options->keep))
+			return API_FAIL(TW_ERR_USAGE, "%.500s is compiled already: this needs the ONNX file", path);
 		return tilewright_load_file(path, model);
 	}
 	code = folder_of(path, folder, sizeof(folder), e);
@@ -170,6 +172,68 @@ tilewright_status tilewright_check_file(const char *path, char **table)
 	code = folder_of(path, folder, sizeof(folder), e);
 	if (code == TW_ERR_OK)
 		code = tw_check(f.at ? f.at : "", f.bytes, folder, table, e);
+	unmap_file(&f);
+	return (tilewright_status)code;
+}
+
+struct taker {
+	tilewright_take take;
+	void *arg;
+};
+
+static int64_t bytes_of(const tilewright_tensor *t, bool *bad)
+{
+	int64_t n = tilewright_type_bytes(t->type);
+	for (int d = 0; d < t->rank; d++) {
+		*bad = *bad || t->dims[d] < 0;
+		n = tw_mul64(n, t->dims[d], bad);
+	}
+	return n;
+}
+
+static void take(void *arg, const char *name, const struct tw_dense *t)
+{
+	const struct taker *to = arg;
+	bool bad = false;
+	tilewright_tensor x = {.type = (tilewright_type)t->type, .rank = t->rank, .data = t->data};
+	memcpy(x.dims, t->dims, sizeof(x.dims));
+	x.bytes = (size_t)bytes_of(&x, &bad);
+	to->take(to->arg, name, &x);
+}
+
+tilewright_status tilewright_interpret_file(const char *path, const tilewright_options *options, int count,
+					    const tilewright_tensor *inputs, double most, tilewright_take taken,
+					    void *arg)
+{
+	struct tw_error *e = tilewright_error_slot();
+	if (path == NULL || count < 0 || (count > 0 && inputs == NULL) || taken == NULL)
+		return API_FAIL(TW_ERR_USAGE, "path, inputs or the function to call are NULL");
+	struct file f;
+	char folder[4096];
+	enum tw_code code = map_file(path, &f, e);
+	if (code != TW_ERR_OK)
+		return (tilewright_status)code;
+	struct tw_dense *in = calloc((size_t)count + 1, sizeof(*in));
+	if (in == NULL)
+		tw_error_set(e, code = TW_ERR_MEMORY, "no memory for inputs");
+	for (int i = 0; code == TW_ERR_OK && i < count; i++) {
+		const tilewright_tensor *t = &inputs[i];
+		bool bad = t->rank < 0 || t->rank > TILEWRIGHT_MAX_RANK || tilewright_type_bytes(t->type) == 0;
+		const int64_t bytes = bad ? 0 : bytes_of(t, &bad);
+		if (bad || (size_t)bytes != t->bytes || (bytes > 0 && t->data == NULL)) {
+			tw_error_set(e, code = TW_ERR_INPUT, "input %d: type, sizes and bytes do not fit", i);
+			break;
+		}
+		in[i] = (struct tw_dense){.type = (int)t->type, .rank = t->rank, .data = t->data};
+		memcpy(in[i].dims, t->dims, sizeof(in[i].dims));
+	}
+	struct taker to = {taken, arg};
+	const struct tw_compile_options o = tilewright_compile_options(options);
+	if (code == TW_ERR_OK)
+		code = folder_of(path, folder, sizeof(folder), e);
+	if (code == TW_ERR_OK)
+		code = tw_interpret(f.at ? f.at : "", f.bytes, folder, &o, count, in, most, take, &to, e);
+	free(in);
 	unmap_file(&f);
 	return (tilewright_status)code;
 }

@@ -154,6 +154,13 @@ const char *tilewright_get_fact(const tilewright_model *m, const char *key)
 	return NULL;
 }
 
+int tilewright_count_kept(const tilewright_model *m)
+{
+	const char *text = tilewright_get_fact(m, "kept tensors");
+	const int n = text ? atoi(text) : 0;
+	return n > 0 && n <= tilewright_count_outputs(m) ? n : 0;
+}
+
 int tilewright_count_steps(const tilewright_model *m)
 {
 	return m ? twrt_model_plan(m->rt)->nsteps : 0;

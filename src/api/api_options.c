@@ -93,6 +93,20 @@ tilewright_status tilewright_use_cache(tilewright_options *o, int use)
 	return TILEWRIGHT_OK;
 }
 
+tilewright_status tilewright_set_optimise(tilewright_options *o, int optimise)
+{
+	NEED_OPTIONS(o);
+	o->plain = !optimise;
+	return TILEWRIGHT_OK;
+}
+
+tilewright_status tilewright_keep_tensors(tilewright_options *o, int keep)
+{
+	NEED_OPTIONS(o);
+	o->keep = keep != 0;
+	return TILEWRIGHT_OK;
+}
+
 tilewright_status tilewright_set_dump(tilewright_options *o, const char *folder)
 {
 	NEED_OPTIONS(o);
@@ -164,6 +178,8 @@ struct tw_compile_options tilewright_compile_options(const tilewright_options *o
 					   .fixed_names = (const char *const *)o->fixed_names,
 					   .fixed_values = o->fixed_values,
 					   .use_cache = o->use_cache,
+					   .plain = o->plain,
+					   .keep = o->keep,
 					   .dump_dir = o->dump,
 					   .log = o->log ? forward_log : NULL,
 					   .log_arg = self,

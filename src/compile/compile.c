@@ -33,8 +33,10 @@ void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...)
 
 static void optimise(struct twc *c)
 {
-	opt_fold_constants(c->g);
-	opt_fold_batchnorm(c->g);
+	if (!c->o->plain) {
+		opt_fold_constants(c->g);
+		opt_fold_batchnorm(c->g);
+	}
 	opt_remove_dead(c->g);
 }
 
@@ -72,6 +74,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	twc_graph(c, model, bytes, folder);	/* ONNX bytes -> graph */
 	optimise(c);				/* graph -> graph */
 	opt_lower(c->g, &c->definitions);	/* graph -> compute definitions */
+	c->groups.apart = c->o->plain;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
 	schedule_and_lower(c);			/* tasks -> programs -> lowered programs */
 }
@@ -157,6 +160,8 @@ static void pipeline(void *arg)
 	}
 	twc_lowered(c, j->model, j->bytes, j->folder); /* ONNX bytes -> lowered programs: see above */
 	generate_code(c);			       /* programs -> C -> shared object */
+	if (c->o->keep)
+		twc_keep(c); /* tensors between steps -> outputs */
 	twc_plan(c);				       /* launches -> plan */
 	finish(j);				       /* constants computed; plan + code + weights -> image */
 }

@@ -15,6 +15,8 @@ struct tw_compile_options {
 	const char *const *fixed_names;
 	const int64_t *fixed_values;
 	bool use_cache;	      /* of parts; the whole image's cache is the caller's, by tw_compile_key */
+	bool plain; /* no rewriting of the graph, no fusion: a kernel for each compute definition of each node */
+	bool keep;  /* tensors between the steps become outputs, behind the model's own: keep.c */
 	const char *dump_dir; /* the program after each pass; NULL: none */
 	void (*log)(void *arg, int level, const char *text); /* enum tw_log_level; NULL: none */
 	void *log_arg;
@@ -27,6 +29,21 @@ struct tw_compile_options {
 /* *image comes from malloc (freed with free()), 64-byte aligned. */
 enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
 			void **image, int64_t *image_bytes, struct tw_error *e);
+
+struct tw_dense { /* a tensor in memory, row-major; type: as in ONNX */
+	int type, rank;
+	int64_t dims[8];
+	const void *data;
+};
+
+/* The reference: runs the model's nodes by their definitions in the interpreter. inputs: one for each of the model's,
+   in order. take: told of each tensor that a node makes, in the graph's order, then of outputs that none makes; t lives
+   during the call. TW_ERR_UNSUPPORTED: a node has no definition, or the run would take more than `most` operations
+   (estimated; nothing was run then). */
+typedef void tw_take(void *arg, const char *name, const struct tw_dense *t);
+enum tw_code tw_interpret(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			  int ninputs, const struct tw_dense *inputs, double most, tw_take *take, void *arg,
+			  struct tw_error *e);
 
 /* The cache key: model bytes, external data (size, mtime, path), options, target, C compiler, version. */
 enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,

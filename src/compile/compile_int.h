@@ -30,6 +30,7 @@ struct twc {
 	VEC(struct twc_value) value_symbols;
 	VEC(struct twir_var *) symbols; /* of the plan: those that some input's size tells */
 	struct twrt_plan plan;
+	int nkept;	/* of the graph's outputs, at the end: keep.c */
 	double started; /* seconds */
 	/* Called with every program as scheduled ("input") and after each pass; NULL: none. Dumps and tests hang here. */
 	void (*after)(void *arg, struct twc *c, int number, const char *pass, const struct twir_program *p);
@@ -47,10 +48,17 @@ void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...) TW_PR
 void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder);
 /* dump.c: an `after` that writes one file for each program and pass to the options' dump_dir */
 void twc_dump(void *arg, struct twc *c, int number, const char *pass, const struct twir_program *p);
+/* keep.c: call between grouping and planning */
+void twc_keep(struct twc *c);
+/* interpret.c: not a node that the compiler put in by itself, such as a check of indices */
+bool twc_is_of_model(const struct tw_node *n);
 /* size_expr.c */
 struct twrt_expr twc_size(const struct twc *c, const struct twir_expr *e);
 /* plan.c */
 void twc_plan(struct twc *c);
+/* Where the value of a symbol comes from: the first input dimension that is just this symbol, or an element of an
+   input. */
+bool twc_find_source(const struct twc *c, const struct twir_var *v, struct twrt_source *source);
 enum twrt_type twc_type(enum twir_scalar s);
 
 #endif

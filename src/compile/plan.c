@@ -194,6 +194,7 @@ static void add_meta(struct planner *p, struct twrt_plan *plan)
 	META("kernels", "%d", p->steps.n - plan->nsetup - hosts);
 	META("distinct kernels", "%d", c->programs.n);
 	META("host operators", "%d", hosts);
+	META("kept tensors", "%d", c->nkept);
 	META("target", "%s", tw_isa_name(c->target.isa));
 	META("model", "%s", c->g->name ? c->g->name : "");
 	META("producer", "%s", c->g->producer ? c->g->producer : "");
@@ -205,8 +206,7 @@ static void add_meta(struct planner *p, struct twrt_plan *plan)
 	plan->meta_values = values.at;
 }
 
-/* Where the value of a symbol comes from: the first input dimension that is just this symbol, or an element of an input. */
-static bool find_source(const struct twc *c, const struct twir_var *v, struct twrt_source *source)
+bool twc_find_source(const struct twc *c, const struct twir_var *v, struct twrt_source *source)
 {
 	const struct tw_graph *g = c->g;
 	for (int i = 0; i < g->inputs.n; i++) {
@@ -233,7 +233,7 @@ static void add_symbols(struct planner *p, struct twrt_plan *plan)
 	VEC(struct twrt_source) sources = {0};
 	struct twrt_source source;
 	for (int s = 0; s < c->m->symbols.n; s++) {
-		if (!find_source(c, c->m->symbols.at[s], &source))
+		if (!twc_find_source(c, c->m->symbols.at[s], &source))
 			continue;
 		vec_push(p->a, &c->symbols, c->m->symbols.at[s]);
 		vec_push(p->a, &names, c->m->symbols.at[s]->name);

@@ -443,9 +443,10 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 	}
 	mark_outputs(&x);
 	mark_unused(&x);
-	while (vanish_all(&x) > 0) /* x * sigmoid(x): once sigmoid is gone, x has one user */
+	while (!out->apart && vanish_all(&x) > 0) /* x * sigmoid(x): once sigmoid is gone, x has one user */
 		continue;
-	join_epilogues(&x);
+	if (!out->apart)
+		join_epilogues(&x);
 	for (int i = 0; i < x.n; i++) {
 		struct def *p = &x.def[i];
 		if (p->gone || (p->c && p->anchor && p->consumer >= 0))

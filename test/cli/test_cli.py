@@ -177,6 +177,106 @@ class Cli(unittest.TestCase):
         (name,) = os.listdir(out)
         self.assertRegex(name, r"^out_put_0_+\.\._x\.npy$")
 
+    # ---- run: verify, dump-tensors, compare ----
+
+    def chain(self):
+        """p = x w, q = p + 1.5, y = q q, s = the sum of y: optimised, p and q are never written"""
+        w, c = tensor("w", F32, (3, 5), floats(*range(15))), tensor("c", F32, (), floats(1.5))
+        nodes = [node("MatMul", ["x", "w"], ["p"]), node("Add", ["p", "c"], ["q"]), node("Mul", ["q", "q"], ["y"]),
+                 node("ReduceSum", ["y"], ["s"], int_attribute("keepdims", 0))]
+        return self.path("chain.onnx", model(nodes, [value_info("x", F32, ("n", 3))], [value_info("s", F32, ())], [w, c]))
+
+    def faulty_compiler(self, kernels):
+        """A C compiler that takes 2.5 for 1.5 in files of at most so many kernels."""
+        name = self.path("cc%d" % kernels, b"""#!/bin/sh
+for a in "$@"; do
+  case "$a" in *.c) if [ "$(grep -c '^void k_' "$a")" -le %d ]; then sed -i 's/0x1.8p+0f/2.5f/g' "$a"; fi;; esac
+done
+exec %s "$@"
+""" % (kernels, os.environ.get("TILEWRIGHT_CC", "cc").encode()))
+        os.chmod(name, 0o755)
+        return dict(self.env, TILEWRIGHT_CC=name)
+
+    def test_verify(self):
+        m = self.chain()
+        text = self.run_cli("run", m, "-d", "n=2", "--random", "1", "--verify")
+        self.assertRegex(text, r"\nverify: without optimisation: 1 of 1 outputs agree\nverify: interpreter: 1 of 1 outputs agree\n$")
+        for command in (["--isa", "scalar"], ["--no-optimise"], ["--threads", "1", "--fix", "n=2"]):
+            self.assertEqual(self.run_cli("run", m, "-d", "n=2", "--random", "1", "--verify", *command).count("1 of 1 outputs agree"), 2)
+        # a fault of the fused kernel only: the first tensor that both ways write is y
+        text = self.run_cli("run", m, "-d", "n=2", "--random", "1", "--verify", code=1, env=self.faulty_compiler(2), says="verify: the results differ")
+        self.assertRegex(text, r'verify: without optimisation: output "s" differs: element .*\nverify: without optimisation: 0 of 1 outputs agree\n')
+        self.assertRegex(text, r'verify: interpreter: output "s" differs: element .*\nverify: interpreter: 0 of 1 outputs agree\n')
+        self.assertIn('the first tensor that differs from the run without optimisation is "y"', text)
+        self.assertIn('the first tensor that differs from the interpreter is "y"', text)
+        self.assertNotIn("without optimisation, the first", text)
+        # a fault of both compilations: the interpreter finds it, and the plain one tells where it begins
+        text = self.run_cli("run", m, "-d", "n=2", "--random", "1", "--verify", code=1, env=self.faulty_compiler(100))
+        self.assertIn("verify: without optimisation: 1 of 1 outputs agree", text)
+        self.assertIn('the first tensor that differs from the interpreter is "y"', text)
+        self.assertIn('without optimisation, the first that differs from the interpreter is "q"', text)
+
+    def test_verify_leaves_out(self):
+        many = self.run_cli("run", self.chain(), "-d", "n=20000000", "--random", "1", "--verify")
+        self.assertRegex(many, r"interpreter: left out: it would take about \S+ operations")
+        nonzero = self.path("nonzero.onnx", model([node("NonZero", ["x"], ["y"])], [value_info("x", F32, ("n",))], [value_info("y", I64, (1, "k"))]))
+        self.assertRegex(self.run_cli("run", nonzero, "-d", "n=9", "--random", "1", "--verify"), r"1 of 1 outputs agree\nverify: interpreter: left out: .*NonZero")
+
+    def test_dump_tensors(self):
+        m, out = self.chain(), self.path("out")
+        x = self.path("x.npy", npy("<f4", (2, 3), floats(1, 0, 0, 0, 1, 0)))
+        p = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+        self.run_cli("run", m, "-i", "x=" + x, "--dump-tensors", out, "--no-optimise")
+        self.assertEqual(sorted(os.listdir(out)), ["p.npy", "q.npy", "s.npy", "x.npy", "y.npy"])
+        self.assertEqual(read_npy(out + "/x.npy"), ("<f4", (2, 3), floats(1, 0, 0, 0, 1, 0)))
+        self.assertEqual(read_npy(out + "/p.npy"), ("<f4", (2, 5), floats(*sum(p, []))))
+        self.assertEqual(read_npy(out + "/q.npy"), ("<f4", (2, 5), floats(*[v + 1.5 for v in sum(p, [])])))
+        self.assertEqual(read_npy(out + "/s.npy"), ("<f4", (), floats(sum((v + 1.5) ** 2 for v in sum(p, [])))))
+        few = self.path("few")
+        text = self.run_cli("run", m, "-i", "x=" + x, "--dump-tensors", few, "-o", self.path("own"))
+        self.assertEqual(sorted(os.listdir(few)), ["s.npy", "x.npy", "y.npy"])
+        self.assertEqual(os.listdir(self.path("own")), ["s.npy"])
+        self.assertEqual(text.count("\n"), 1)  # outputs of the model alone
+        self.run_cli("run", m, "-i", "x=" + x, "--dump-tensors", self.path("file", b""), code=1, says="file")
+
+    def test_compare(self):
+        m, ref = self.chain(), self.path("ref")
+        x = self.path("x.npy", npy("<f4", (2, 3), floats(1, 0, 0, 0, 1, 0)))
+        plain = ("run", m, "-i", "x=" + x, "--no-optimise")
+        self.run_cli(*plain, "--dump-tensors", ref)
+        self.assertIn("\n5 of 5 tensors compared, 0 differ\n", self.run_cli(*plain, "--compare", ref))
+        self.assertIn("\n3 of 3 tensors compared, 0 differ\n", self.run_cli("run", m, "-i", "x=" + x, "--compare", ref))
+        q = [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5]
+        self.path("ref/q.npy", npy("<f4", (2, 5), floats(*(q[:3] + [4.5009] + q[4:]))))  # within 1e-4 of 10.5
+        self.run_cli(*plain, "--compare", ref)
+        self.path("ref/q.npy", npy("<f4", (2, 5), floats(*(q[:3] + [4.52] + q[4:]))))
+        self.path("ref/y.npy", npy("<f4", (5, 2), bytes(40)))
+        os.remove(ref + "/p.npy")
+        text = self.run_cli(*plain, "--compare", ref, code=1, says='2 tensors differ from those in .*, first of them "q"')
+        self.assertRegex(text, r"(?m)^ +0\.02 +0\.0019 +q  f32\[2, 5\]  DIFFERS FIRST: element \[0, 3\] is 4\.5, expected 4\.5[12]")
+        self.assertRegex(text, r"(?m)y  f32\[2, 5\]  differs: shape \[2, 5\], expected \[5, 2\]$")
+        self.assertIn("\n4 of 5 tensors compared, 2 differ\n", text)
+        self.path("ref/y.npy", npy("<f8", (2, 5), bytes(80)))
+        self.run_cli(*plain, "--compare", ref, code=1, says="type f32, expected f64")
+        nan = npy("<f4", (), floats(float("nan")))
+        self.path("nan/s.npy", nan)
+        self.run_cli(*plain, "--compare", self.path("nan"), code=1, says='"s"')
+        self.run_cli(*plain, "--compare", self.path("none"), code=1, says="no file in")
+        self.path("broken/s.npy", nan[:-1])
+        self.run_cli("run", m, "-i", "x=" + x, "--verify", "--compare", ref, code=1)  # the comparison comes first
+        self.run_cli(*plain, "--compare", self.path("broken"), code=1, says="3 bytes of data")
+
+    def test_tensors_of_all_kinds(self):
+        # an output that is an input, one that is a constant, a type without .npy, one tensor twice
+        k = tensor("k", I64, (2,), struct.pack("<2q", 3, -4))
+        m = self.path("m.onnx", model([node("Cast", ["a"], ["h"], int_attribute("to", BF16)), node("Neg", ["a"], ["b/1"]), node("Abs", ["a"], ["b_1"])],
+                                      [value_info("a", F32, (2,))], [value_info(n, t, (2,)) for n, t in (("a", F32), ("k", I64), ("h", BF16), ("b/1", F32), ("b_1", F32))], [k]))
+        out = self.path("out")
+        text = self.run_cli("run", m, "--random", "1", "--verify", "--dump-tensors", out)
+        self.assertEqual(text.count("5 of 5 outputs agree"), 2)
+        self.assertEqual(sorted(os.listdir(out)), ["a.npy", "b_1.npy", "b_1_2.npy", "h.pb"])
+        self.assertIn("4 of 4 tensors compared, 0 differ", self.run_cli("run", m, "--random", "1", "--compare", out))
+
     def test_random(self):
         m = self.path("m.onnx", add_model())
         texts = [self.run_cli("run", m, "--random", seed, "-d", "n=4") for seed in ("1", "1", "2")]

@@ -76,6 +76,20 @@ enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, char
 	return TW_ERR_UNSUPPORTED;
 }
 
+/* Gives the first input back under the name "same". */
+enum tw_code tw_interpret(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+			  int ninputs, const struct tw_dense *inputs, double most, tw_take *take, void *arg,
+			  struct tw_error *e)
+{
+	(void)model, (void)folder, (void)o;
+	if (bytes != 5 || ninputs < 1 || most < 1) {
+		tw_error_set(e, TW_ERR_UNSUPPORTED, "not this");
+		return TW_ERR_UNSUPPORTED;
+	}
+	take(arg, "same", &inputs[0]);
+	return TW_ERR_OK;
+}
+
 enum tw_code tw_describe_machine(char **text, struct tw_error *e)
 {
 	(void)e;
@@ -292,6 +306,34 @@ static int stop_progress(void *arg, const char *stage, int done, int all)
 	return 1;
 }
 
+static void taken(void *arg, const char *name, const tilewright_tensor *t)
+{
+	assert_string_equal(name, "same");
+	assert_int_equal(t->type, TILEWRIGHT_I32);
+	assert_int_equal(t->bytes, 24);
+	++*(int *)arg;
+}
+
+static void interpreted(void **state)
+{
+	(void)state;
+	const int32_t data[6] = {0};
+	int calls = 0;
+	tilewright_tensor in = {.type = TILEWRIGHT_I32, .rank = 2, .dims = {2, 3}, .data = data, .bytes = sizeof(data)};
+	good(tilewright_interpret_file(path, NULL, 1, &in, 1e6, taken, &calls));
+	assert_int_equal(calls, 1);
+	WRONG(tilewright_interpret_file(path, NULL, 1, &in, 0, taken, &calls), TILEWRIGHT_ERROR_UNSUPPORTED, "not this");
+	WRONG(tilewright_interpret_file(path, NULL, 1, NULL, 1e6, taken, &calls), TILEWRIGHT_ERROR_USAGE, "NULL");
+	WRONG(tilewright_interpret_file("/no/such", NULL, 1, &in, 1e6, taken, &calls), TILEWRIGHT_ERROR_IO, "/no/such");
+	in.bytes--;
+	WRONG(tilewright_interpret_file(path, NULL, 1, &in, 1e6, taken, &calls), TILEWRIGHT_ERROR_INPUT, "input 0");
+	in = (tilewright_tensor){.type = TILEWRIGHT_I32, .rank = 2, .dims = {INT64_MAX, INT64_MAX}, .data = data};
+	WRONG(tilewright_interpret_file(path, NULL, 1, &in, 1e6, taken, &calls), TILEWRIGHT_ERROR_INPUT, "input 0");
+	in.rank = 9;
+	WRONG(tilewright_interpret_file(path, NULL, 1, &in, 1e6, taken, &calls), TILEWRIGHT_ERROR_INPUT, "input 0");
+	assert_int_equal(calls, 1);
+}
+
 static void errors(void **state)
 {
 	(void)state;
@@ -421,6 +463,7 @@ int main(void)
 					   cmocka_unit_test(no_cache_folder),
 					   cmocka_unit_test(bundles),
 					   cmocka_unit_test(errors),
+					   cmocka_unit_test(interpreted),
 					   cmocka_unit_test(error_per_thread),
 					   cmocka_unit_test(cancelled_from_elsewhere)};
 	return cmocka_run_group_tests(tests, start, end);
