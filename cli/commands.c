@@ -235,15 +235,19 @@ static const struct command_option run_options[] = {
 	{"--random", "SEED", "fill inputs that are not given with random numbers: floats normal, integers 0 to 9",
 	 take_random},
 	{"--verify", NULL,
-	 "run the same inputs through a compilation that neither rewrites nor fuses anything and, where the work is small, "
-	 "through the interpreter; compare all outputs, and name the first tensor that differs; exit code 1 if any does",
+	 "run the same inputs through a compilation that neither rewrites nor fuses anything and, where the work is "
+	 "small, "
+	 "through the interpreter; compare all outputs, and name the first tensor that differs; exit code 1 if any "
+	 "does",
 	 take_verify},
 	{"--dump-tensors", "DIR",
-	 "write the inputs and each tensor of the graph that the run writes to memory as -o does; with --no-optimise these "
+	 "write the inputs and each tensor of the graph that the run writes to memory as -o does; with --no-optimise "
+	 "these "
 	 "are all that nodes make",
 	 take_dump_tensors},
 	{"--compare", "DIR",
-	 "compare these tensors with DIR/NAME.npy or .pb, from --dump-tensors or another runtime, and print a table; exit "
+	 "compare these tensors with DIR/NAME.npy or .pb, from --dump-tensors or another runtime, and print a table; "
+	 "exit "
 	 "code 1 if one differs by more than 1e-4 of its largest magnitude, or in shape, type or places of NaN",
 	 take_compare},
 	{"--no-optimise", NULL, "neither rewrite nor fuse nodes: slower", take_no_optimise},
