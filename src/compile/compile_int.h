@@ -53,6 +53,7 @@ void twc_keep(struct twc *c);
 /* interpret.c: not a node that the compiler put in by itself, such as a check of indices */
 bool twc_is_of_model(const struct tw_node *n);
 /* size_expr.c */
+int twc_symbol(const struct twc *c, const struct twir_var *v); /* its number in the plan */
 struct twrt_expr twc_size(const struct twc *c, const struct twir_expr *e);
 /* plan.c */
 void twc_plan(struct twc *c);

@@ -1,4 +1,4 @@
-/* Model bytes to an inferred graph. A model whose shapes depend on the values of small integer inputs (a shape, a count, limits given as data) is read again with
+/* Model bytes to an inferred graph. A model whose shapes, or what must hold in its branches, depend on the values of small integer inputs (a shape, a count, limits given as data) is read again with
  * a symbol for each such value: the runtime reads them before it plans the memory of a run. */
 #include "compile/compile_int.h"
 
@@ -49,6 +49,7 @@ static void read_graph(void *arg)
 					      .fixed_values = o->fixed_values};
 	c->m = twir_module_new(c->arena);
 	c->g = tw_onnx_import(c->arena, c->m, &source);
+	c->g->wants_values = !r->values;
 	if (r->values)
 		name_values(c);
 	tw_infer(c->g);

@@ -1,5 +1,6 @@
 /* The plan: groups and their launches become steps, tensors become buffers. Set-up steps, which depend on constants only, come first. */
 #include "compile/compile_int.h"
+#include "ops/flow.h"
 
 struct planner {
 	struct twc *c;
@@ -7,7 +8,8 @@ struct planner {
 	VEC(struct twrt_buffer) buffers;
 	VEC(struct twrt_step) steps;
 	struct tw_map of_tensor; /* twir_tensor -> buffer + 1 */
-	int kernel;		 /* next program */
+	int kernel;              /* next program */
+	VEC(int) open;           /* steps of loops and branches that have not ended */
 };
 
 enum twrt_type twc_type(enum twir_scalar s)
@@ -26,6 +28,12 @@ static struct twrt_expr size(struct planner *p, const struct twir_expr *e)
 	return twc_size(p->c, e);
 }
 
+/* A size inside a loop or branch that does not run may make no sense: it is none then. */
+static struct twrt_expr inner_size(struct planner *p, const struct twir_expr *e)
+{
+	return size(p, p->open.n ? twir_max(p->c->m, e, twir_index(p->c->m, 0)) : e);
+}
+
 static const struct twir_expr *bytes_of(struct planner *p, const struct twir_tensor *t)
 {
 	struct twir_module *m = p->c->m;
@@ -34,7 +42,7 @@ static const struct twir_expr *bytes_of(struct planner *p, const struct twir_ten
 
 static int new_buffer(struct planner *p, enum twrt_buffer_kind kind, const struct twir_tensor *t)
 {
-	struct twrt_buffer b = {.kind = kind, .bytes = size(p, bytes_of(p, t)), .of = -1};
+	struct twrt_buffer b = {.kind = kind, .bytes = inner_size(p, bytes_of(p, t)), .of = -1};
 	vec_push(p->a, &p->buffers, b);
 	return p->buffers.n - 1;
 }
@@ -77,7 +85,7 @@ static void add_kernel(struct planner *p, const struct tw_group *g, const struct
 		symbols[i] = size(p, twir_var(p->c->m, program->symbols[i]));
 	struct twrt_step s = {.kind = TWRT_KERNEL,
 			      .kernel = p->kernel,
-			      .cores = size(p, program->extents[0]),
+			      .cores = inner_size(p, program->extents[0]),
 			      .nbuffers = k->nargs,
 			      .buffers = buffers,
 			      .nout = k->nout,
@@ -87,7 +95,7 @@ static void add_kernel(struct planner *p, const struct tw_group *g, const struct
 			      .label = g->label,
 			      .program = program->name};
 	const struct twir_expr *scratch = cgen_scratch(p->c->m, program);
-	s.scratch = size(p, scratch);
+	s.scratch = inner_size(p, scratch);
 	vec_push(p->a, &p->steps, s);
 	p->kernel++;
 }
@@ -97,7 +105,7 @@ static void describe_io(struct planner *p, tw_id t, int buffer, const char *name
 	const struct tw_tensor *x = &p->c->g->tensors.at[t];
 	*io = (struct twrt_io){.name = name, .type = twc_type(x->type), .rank = x->rank, .buffer = buffer};
 	for (int d = 0; d < x->rank; d++)
-		io->dims[d] = size(p, x->shape[d]);
+		io->dims[d] = inner_size(p, x->shape[d]);
 }
 
 static void add_host(struct planner *p, const struct tw_group *g)
@@ -164,6 +172,123 @@ static void add_copy(struct planner *p, int from, int to)
 	vec_push(p->a, &p->steps, s);
 }
 
+static struct twrt_step *add_flow(struct planner *p, enum twrt_step_kind kind, const struct tw_flow *f, int nbuffers, int first, int second)
+{
+	static const char *const names[] = {[TWRT_LOOP] = "loop", [TWRT_NEXT] = "next", [TWRT_SKIP] = "skip", [TWRT_SET] = "set"};
+	int *buffers = ARENA_ARRAY(p->a, int, 2);
+	buffers[0] = first;
+	buffers[1] = second;
+	struct twrt_step s = {.kind = kind, .kernel = -1, .nbuffers = nbuffers, .buffers = buffers, .symbol = -1, .label = f->name,
+			      .program = names[kind]};
+	vec_push(p->a, &p->steps, s);
+	return &p->steps.at[p->steps.n - 1];
+}
+
+static void set_value(struct planner *p, struct twrt_step *s, const struct twir_var *symbol, const struct twir_expr *value)
+{
+	struct twrt_expr *e = ARENA_NEW(p->a, struct twrt_expr);
+	*e = size(p, value);
+	s->nsymbols = 1;
+	s->symbols = e;
+	s->symbol = twc_symbol(p->c, symbol);
+}
+
+static int flow_buffer(struct planner *p, struct twir_tensor *t)
+{
+	return t ? buffer_of(p, t, false) : -1;
+}
+
+/* The value of an iteration is the buffer of the value after the loop; a slice is a part of its whole. */
+static void begin_loop(struct planner *p, const struct tw_flow *f)
+{
+	struct twir_module *m = p->c->m;
+	for (int i = 0; i < f->carried.n; i++) {
+		const struct tw_carried *c = &f->carried.at[i];
+		const int b = c->last ? buffer_of(p, c->last, false) : new_buffer(p, TWRT_TEMP, c->in);
+		set_buffer(p, c->in, b);
+		add_copy(p, buffer_of(p, c->init, false), b);
+	}
+	for (int i = 0; i < f->slices.n; i++) {
+		const struct tw_slice *s = &f->slices.at[i];
+		const struct twir_expr *bytes = bytes_of(p, s->slice);
+		const int whole = buffer_of(p, s->whole, false), b = new_buffer(p, TWRT_ALIAS, s->slice);
+		p->buffers.at[b].of = whole;
+		const struct twir_expr *any = twir_max(m, twir_min(m, f->trips, twir_index(m, 1)), twir_index(m, 0));
+		p->buffers.at[b].bytes = size(p, twir_mul(m, twir_max(m, bytes, twir_index(m, 0)), any));
+		p->buffers.at[b].offset = size(p, twir_mul(m, twir_max(m, bytes, twir_index(m, 0)), twir_var(m, f->number)));
+		set_buffer(p, s->slice, b);
+	}
+	struct twrt_step *s = add_flow(p, TWRT_LOOP, f, 2, flow_buffer(p, f->count), flow_buffer(p, f->condition));
+	set_value(p, s, f->number, f->trips);
+	vec_push(p->a, &p->open, p->steps.n - 1);
+}
+
+static void end_loop(struct planner *p, const struct tw_flow *f)
+{
+	for (int i = 0; i < f->carried.n; i++)
+		add_copy(p, buffer_of(p, f->carried.at[i].out, false), buffer_of(p, f->carried.at[i].in, false));
+	struct twrt_step *s = add_flow(p, TWRT_NEXT, f, 1, flow_buffer(p, f->go_on), -1);
+	const int end = p->steps.n - 1, begin = p->open.at[--p->open.n];
+	s->to = begin - end;
+	s->symbol = f->ran ? twc_symbol(p->c, f->ran) : -1;
+	p->steps.at[begin].to = end - begin;
+}
+
+/* What a side makes for the result is made in the result's place. */
+static void share_result(struct planner *p, const struct tw_merged *o, struct twir_tensor *side)
+{
+	const uintptr_t id = (uintptr_t)map_get_ptr(&p->c->definitions.tensor, side);
+	for (int d = 0; d < o->out->rank; d++)
+		if (o->sizes[d].symbol)
+			return;
+	if (known(p, side) < 0 && !(id && p->c->g->tensors.at[id - 1].data))
+		set_buffer(p, side, buffer_of(p, o->out, false));
+}
+
+static void begin_branch(struct planner *p, const struct tw_flow *f)
+{
+	for (int i = 0; i < f->merged.n; i++) {
+		share_result(p, &f->merged.at[i], f->merged.at[i].yes);
+		share_result(p, &f->merged.at[i], f->merged.at[i].no);
+	}
+	add_flow(p, TWRT_SKIP, f, 1, flow_buffer(p, f->condition), -1);
+	vec_push(p->a, &p->open, p->steps.n - 1);
+}
+
+static void end_branch(struct planner *p, const struct tw_flow *f, bool yes)
+{
+	for (int i = 0; i < f->merged.n; i++) {
+		const struct tw_merged *o = &f->merged.at[i];
+		for (int d = 0; d < o->out->rank; d++)
+			if (o->sizes[d].symbol)
+				set_value(p, add_flow(p, TWRT_SET, f, 0, -1, -1), o->sizes[d].symbol,
+					  yes ? o->sizes[d].yes : o->sizes[d].no);
+		const int from = buffer_of(p, yes ? o->yes : o->no, false), to = buffer_of(p, o->out, false);
+		if (from != to)
+			add_copy(p, from, to);
+	}
+}
+
+static void add_mark(struct planner *p, const struct tw_mark *mark)
+{
+	const struct tw_flow *f = mark->flow;
+	if (mark->kind == TW_MARK_LOOP) {
+		begin_loop(p, f);
+	} else if (mark->kind == TW_MARK_NEXT) {
+		end_loop(p, f);
+	} else if (mark->kind == TW_MARK_IF) {
+		begin_branch(p, f);
+	} else {
+		end_branch(p, f, mark->kind == TW_MARK_ELSE);
+		if (mark->kind == TW_MARK_ELSE)
+			add_flow(p, TWRT_SKIP, f, 1, -1, -1);
+		const int begin = p->open.at[--p->open.n];
+		p->steps.at[begin].to = p->steps.n - begin;
+		if (mark->kind == TW_MARK_ELSE)
+			vec_push(p->a, &p->open, p->steps.n - 1);
+	}
+}
+
 static void add_steps(struct planner *p, bool setup)
 {
 	p->kernel = 0;
@@ -173,7 +298,9 @@ static void add_steps(struct planner *p, bool setup)
 			p->kernel += g->launch.kernels.n;
 			continue;
 		}
-		if (!g->task.anchor)
+		if (g->mark)
+			add_mark(p, g->mark);
+		else if (!g->task.anchor)
 			add_host(p, g);
 		for (int k = 0; k < g->launch.kernels.n; k++)
 			add_kernel(p, g, &g->launch.kernels.at[k]);
@@ -184,14 +311,16 @@ static void add_meta(struct planner *p, struct twrt_plan *plan)
 {
 	struct twc *c = p->c;
 	VEC(const char *) keys = {0}, values = {0};
-	int nodes = 0, hosts = 0;
+	int nodes = 0, hosts = 0, kernels = 0;
 	for (int i = 0; i < c->g->nodes.n; i++)
 		nodes++;
 	for (int i = 0; i < p->steps.n; i++)
 		hosts += p->steps.at[i].kind == TWRT_HOST;
+	for (int i = plan->nsetup; i < p->steps.n; i++)
+		kernels += p->steps.at[i].kind == TWRT_KERNEL || p->steps.at[i].kind == TWRT_COPY;
 #define META(key, ...) (vec_push(p->a, &keys, (key)), vec_push(p->a, &values, arena_printf(p->a, __VA_ARGS__)))
 	META("nodes", "%d", nodes);
-	META("kernels", "%d", p->steps.n - plan->nsetup - hosts);
+	META("kernels", "%d", kernels);
 	META("distinct kernels", "%d", c->programs.n);
 	META("host operators", "%d", hosts);
 	META("kept tensors", "%d", c->nkept);

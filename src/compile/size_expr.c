@@ -7,7 +7,7 @@ struct coder {
 	VEC(int64_t) code;
 };
 
-static int symbol_number(const struct twc *c, const struct twir_var *v)
+int twc_symbol(const struct twc *c, const struct twir_var *v)
 {
 	for (int i = 0; i < c->symbols.n; i++)
 		if (c->symbols.at[i] == v)
@@ -36,7 +36,7 @@ static void put(struct coder *c, const struct twir_expr *e)
 		return;
 	case TWIR_Var:
 		vec_push(c->a, &c->code, TWRT_SYM);
-		vec_push(c->a, &c->code, symbol_number(c->c, e->u.var));
+		vec_push(c->a, &c->code, twc_symbol(c->c, e->u.var));
 		return;
 	case TWIR_Cast: /* sizes fit every integer type they are cast to, or the run is refused by its bounds */
 		put(c, e->arg[0]);

@@ -119,6 +119,13 @@ void tw_graph_uses(const struct tw_graph *g, int *count)
 
 void tw_graph_require(struct tw_graph *g, const struct twir_expr *a, const struct twir_expr *b, const char *why)
 {
+	for (int i = g->assumed.n - 1; i >= 0; i--) {
+		const struct tw_assumed *s = &g->assumed.at[i];
+		if (!s->cond && g->wants_values)
+			tw_raise(TW_ERR_UNSUPPORTED, "%s: must be equal inside of a branch that only data decides", why);
+		if (s->cond)
+			a = s->holds ? twir_select(g->m, s->cond, a, b) : twir_select(g->m, s->cond, b, a);
+	}
 	if (a == b)
 		return;
 	for (int i = 0; i < g->requires.n; i++)

@@ -1,10 +1,11 @@
-/* flatten.c: calls of model-local functions and branches of If become the nodes of their bodies.
+/* flatten.c: calls of model-local functions, branches of If and bodies of Loop and Scan become the nodes of their
+ * bodies.
  *
  * Input: a decoded model. Output: one flat list of nodes in which no node calls a function, names made unique by a
- * prefix for each call, references to a caller's attributes resolved. An If becomes both of its branches and, for
- * each output, a node (tilewright, Select) that takes the one the condition says: branches have no effects, so
- * computing both is the same. Invariants: calls nest at most MAX_DEPTH deep (recursion ends in an error) and the
- * list stays below MAX_NODES, so a small file cannot grow without bound. */
+ * prefix for each call, references to a caller's attributes resolved. Branches and bodies stand between nodes that
+ * say where they begin and end (domain tilewright), so names of the outer scopes need no care. Invariants: calls nest
+ * at most MAX_DEPTH deep (recursion ends in an error) and the list stays below MAX_NODES, so a small file cannot grow
+ * without bound. */
 #include "onnx/onnx_int.h"
 
 enum { MAX_DEPTH = 32, MAX_NODES = 1000000 };
@@ -146,55 +147,137 @@ static void define_name(struct expander *x, struct scope *s, const char *name)
 		strmap_set(&s->names, name, arena_printf(x->m->arena, "%s%s", s->prefix, name));
 }
 
-/* Adds a branch's nodes; out: what its outputs are called in the flat model. */
-static void expand_branch(struct expander *x, const struct scope *from, const struct onnx_node *call, const char *which,
-			  const struct onnx_opset *opsets, int nopsets, const char **out)
+/* Adds the nodes of a node's graph; in: what its inputs are called in the flat model; out: what its outputs are. */
+static void expand_body(struct expander *x, const struct scope *from, const struct onnx_node *call, const char *which,
+			const struct onnx_graph *g, const struct onnx_opset *opsets, int nopsets, const char **in, const char **out)
 {
 	struct tw_arena *a = x->m->arena;
-	struct onnx_graph g;
-	if (!branch_graph(x, call, which, &g) || g.outputs.n != call->nout || g.inputs.n)
-		tw_raise(TW_ERR_MODEL, "node '%s' (If): '%s' must be a graph of %d outputs and no inputs", call->name,
-			 which, call->nout);
 	if (from->depth == MAX_DEPTH)
-		tw_raise(TW_ERR_MODEL, "node '%s' (If): branches nest more than %d deep", call->name, MAX_DEPTH);
+		tw_raise(TW_ERR_MODEL, "node '%s' (%s): branches and loops nest more than %d deep", call->name, call->op_type,
+			 MAX_DEPTH);
 	struct scope s = {.fn = from->fn, .call = from->call, .outer = from, .depth = from->depth + 1};
 	s.prefix = arena_printf(a, "%s.%d/", which, x->calls++);
 	strmap_init(&s.names, a);
-	for (int i = 0; i < g.initializers.n; i++) {
-		const char *name = initializer_name(a, g.initializers.at[i].message);
-		define_name(x, &s, name);
-		g.initializers.at[i].name = outer_name(x, &s, name);
-		vec_push(a, &x->m->graph.initializers, g.initializers.at[i]);
+	for (int i = 0; i < g->inputs.n; i++) {
+		define_name(x, &s, g->inputs.at[i].name);
+		in[i] = outer_name(x, &s, g->inputs.at[i].name);
 	}
-	x->m->graph.nsparse += g.nsparse;
-	for (int i = 0; i < g.nodes.n; i++)
-		for (int k = 0; k < g.nodes.at[i].nout; k++)
-			define_name(x, &s, g.nodes.at[i].out[k]);
-	expand(x, &s, g.nodes.n, g.nodes.at, opsets, nopsets);
-	for (int i = 0; i < call->nout; i++)
-		out[i] = outer_name(x, &s, g.outputs.at[i].name);
+	for (int i = 0; i < g->initializers.n; i++) {
+		const char *name = initializer_name(a, g->initializers.at[i].message);
+		define_name(x, &s, name);
+		g->initializers.at[i].name = outer_name(x, &s, name);
+		vec_push(a, &x->m->graph.initializers, g->initializers.at[i]);
+	}
+	x->m->graph.nsparse += g->nsparse;
+	for (int i = 0; i < g->nodes.n; i++)
+		for (int k = 0; k < g->nodes.at[i].nout; k++)
+			define_name(x, &s, g->nodes.at[i].out[k]);
+	expand(x, &s, g->nodes.n, g->nodes.at, opsets, nopsets);
+	for (int i = 0; i < g->outputs.n; i++)
+		out[i] = outer_name(x, &s, g->outputs.at[i].name);
 }
 
+/* A node that says where a branch or loop begins or ends (ops/branch.c, ops/loop.c). Names are set by the caller. */
+static struct onnx_node marker(struct expander *x, const struct onnx_node *call, const char *op, int nin, int nout)
+{
+	struct onnx_node n = {.op_type = op, .domain = "tilewright", .overload = "", .nin = nin, .nout = nout, .opset = 1};
+	n.name = call->name;
+	n.shown = call->op_type;
+	n.in = ARENA_ARRAY(x->m->arena, const char *, nin);
+	n.out = ARENA_ARRAY(x->m->arena, const char *, nout);
+	return n;
+}
+
+static const char *token(struct expander *x, const struct onnx_node *call)
+{
+	return arena_printf(x->m->arena, "%s.flow.%d", call->op_type, x->calls++);
+}
+
+/* BranchBegin, the nodes of one side, BranchElse, those of the other, BranchEnd */
 static void expand_if(struct expander *x, const struct scope *from, const struct onnx_node *call,
 		      const struct onnx_opset *opsets, int nopsets)
 {
 	struct tw_arena *a = x->m->arena;
 	if (call->nin != 1 || call->nattrs != 2)
 		tw_raise(TW_ERR_MODEL, "node '%s' (If): must have one input, then_branch and else_branch", call->name);
-	const char **yes = ARENA_ARRAY(a, const char *, call->nout), **no = ARENA_ARRAY(a, const char *, call->nout);
-	expand_branch(x, from, call, "then_branch", opsets, nopsets, yes);
-	expand_branch(x, from, call, "else_branch", opsets, nopsets, no);
-	for (int i = 0; i < call->nout; i++) {
-		if (!*call->out[i])
-			continue;
-		const char *in[] = {call->in[0], yes[i], no[i]};
-		struct onnx_node n = {
-			.op_type = "Select", .domain = "tilewright", .overload = "", .nin = 3, .nout = 1, .opset = 1};
-		n.name = i ? arena_printf(a, "%s.%d", call->name, i) : call->name;
-		n.in = arena_copy(a, in, sizeof in);
-		n.out = arena_copy(a, &call->out[i], sizeof call->out[i]);
-		vec_push(a, &x->nodes, n);
+	static const char *const sides[] = {"then_branch", "else_branch"};
+	const char **out[2];
+	struct onnx_node begin = marker(x, call, "BranchBegin", 1, 1), middle;
+	begin.in[0] = call->in[0];
+	begin.out[0] = token(x, call);
+	vec_push(a, &x->nodes, begin);
+	for (int k = 0; k < 2; k++) {
+		struct onnx_graph g;
+		if (!branch_graph(x, call, sides[k], &g) || g.outputs.n != call->nout || g.inputs.n)
+			tw_raise(TW_ERR_MODEL, "node '%s' (If): '%s' must be a graph of %d outputs and no inputs", call->name,
+				 sides[k], call->nout);
+		out[k] = ARENA_ARRAY(a, const char *, call->nout);
+		expand_body(x, from, call, sides[k], &g, opsets, nopsets, NULL, out[k]);
+		if (k)
+			break;
+		middle = marker(x, call, "BranchElse", 1 + call->nout, 1);
+		middle.in[0] = begin.out[0];
+		memcpy(middle.in + 1, out[0], sizeof(*out[0]) * (size_t)call->nout);
+		middle.out[0] = token(x, call);
+		vec_push(a, &x->nodes, middle);
 	}
+	struct onnx_node end = marker(x, call, "BranchEnd", 2 + 2 * call->nout, call->nout);
+	end.in[0] = begin.out[0];
+	end.in[1] = middle.out[0];
+	for (int k = 0; k < 2; k++)
+		memcpy(end.in + 2 + k * call->nout, out[k], sizeof(*out[k]) * (size_t)call->nout);
+	memcpy(end.out, call->out, sizeof(*end.out) * (size_t)call->nout);
+	vec_push(a, &x->nodes, end);
+}
+
+static int64_t int_attr(const struct onnx_node *n, const char *name)
+{
+	const struct onnx_attr *t = find_attr(n->nattrs, n->attrs, name);
+	struct tw_wire w = t ? t->message : (struct tw_wire){0};
+	int64_t value = 0;
+	for (struct tw_field f; t && wire_next(&w, &f);)
+		if (f.number == 3)
+			value = (int64_t)f.value;
+	return value;
+}
+
+/* Loop and Scan: LoopBegin (count, condition, initial values, scanned inputs -> token, number, condition, values,
+   slices), the nodes of the body, LoopEnd (token, condition, values, slices -> last values, wholes) */
+static void expand_loop(struct expander *x, const struct scope *from, const struct onnx_node *call,
+			const struct onnx_opset *opsets, int nopsets)
+{
+	struct tw_arena *a = x->m->arena;
+	const bool scan = !strcmp(call->op_type, "Scan");
+	const int lead = scan ? 0 : 2, own = scan ? 0 : 1; /* inputs of the loop and outputs of the body that are not values */
+	const int64_t scanned = scan ? int_attr(call, "num_scan_inputs") : 0;
+	struct onnx_graph g;
+	if (call->nin < lead || scanned < 0 || scanned > call->nin || (scan && scanned == 0))
+		tw_raise(TW_ERR_MODEL, "node '%s' (%s): has %d inputs", call->name, call->op_type, call->nin);
+	const int values = call->nin - lead - (int)scanned;
+	if (!branch_graph(x, call, "body", &g) || g.inputs.n != call->nin || g.outputs.n < own + values ||
+	    g.outputs.n - own < call->nout)
+		tw_raise(TW_ERR_MODEL, "node '%s' (%s): 'body' must be a graph of %d inputs and %d outputs or more", call->name,
+			 call->op_type, call->nin, own + (call->nout > values ? call->nout : values));
+	const int nbody = call->nin - lead, nresults = g.outputs.n - own;
+	struct onnx_attr *attrs = ARENA_ARRAY(a, struct onnx_attr, call->nattrs);
+	int nattrs = 0;
+	for (int i = 0; i < call->nattrs; i++)
+		if (strcmp(call->attrs[i].name, "body") != 0)
+			attrs[nattrs++] = call->attrs[i];
+	struct onnx_node begin = marker(x, call, "LoopBegin", 2 + nbody, 3 + nbody);
+	struct onnx_node end = marker(x, call, "LoopEnd", 2 + nresults, nresults);
+	begin.attrs = end.attrs = attrs;
+	begin.nattrs = end.nattrs = nattrs;
+	begin.in[0] = begin.in[1] = begin.out[1] = begin.out[2] = end.in[1] = "";
+	memcpy(begin.in + 2 - lead, call->in, sizeof(*begin.in) * (size_t)call->nin);
+	begin.out[0] = end.in[0] = token(x, call);
+	const int place = x->nodes.n; /* names of the body's inputs are known once it is expanded */
+	vec_push(a, &x->nodes, begin);
+	expand_body(x, from, call, "body", &g, opsets, nopsets, begin.out + 3 - lead, end.in + 2 - own);
+	x->nodes.at[place] = begin;
+	for (int i = 0; i < nresults; i++)
+		end.out[i] = i < call->nout ? call->out[i] : "";
+	vec_push(a, &x->nodes, end);
 }
 
 static void expand(struct expander *x, struct scope *s, int n, const struct onnx_node *nodes,
@@ -227,6 +310,11 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 			continue;
 		}
 		node.opset = onnx_opset_of(opsets, nopsets, node.domain);
+		const bool loop = !strcmp(node.op_type, "Loop"), scan = !strcmp(node.op_type, "Scan") && node.opset >= 9;
+		if ((loop || scan) && !*node.domain) {
+			expand_loop(x, s, &node, opsets, nopsets);
+			continue;
+		}
 		vec_push(a, &x->nodes, node);
 	}
 }

@@ -282,9 +282,10 @@ static void add_node(struct importer *x, const struct onnx_node *n)
 			       arena_printf(x->arena, "%s (%s, opset %d): attribute '%s': %s", n->op_type,
 					    *n->domain ? n->domain : "ai.onnx", n->opset, attrs[k].name, reason));
 	}
-	const char *name = *n->name ? n->name : arena_printf(x->arena, "%s_%d", n->op_type, g->nodes.n);
+	const char *type = n->shown ? n->shown : n->op_type;
+	const char *name = *n->name ? n->name : arena_printf(x->arena, "%s_%d", type, g->nodes.n);
 	const tw_id id = tw_graph_node(g, op, name, n->opset, nin, in, nout, out, n->nattrs, attrs);
-	g->nodes.at[id].op_type = n->op_type;
+	g->nodes.at[id].op_type = type;
 	g->nodes.at[id].domain = n->domain;
 }
 

@@ -15,6 +15,7 @@ struct onnx_attr {
 
 struct onnx_node {
 	const char *name, *op_type, *domain, *overload;
+	const char *shown; /* what messages call its operator; NULL: op_type */
 	int nin, nout, nattrs;
 	const char **in, **out; /* "" absent */
 	const struct onnx_attr *attrs;

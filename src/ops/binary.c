@@ -199,34 +199,6 @@ static void compute_where(struct tw_opctx *x)
 	tw_define(x, y, axes, twir_select(x->m, c, tw_operand(x, 1, y->rank, i), tw_operand(x, 2, y->rank, i)));
 }
 
-/* ---- Select: what an If became, when inference does not know the condition (one element) */
-
-static void infer_choose(struct tw_opctx *x)
-{
-	tw_need_type(x, 0, "bool");
-	E shape[TWIR_MAX_RANK];
-	const int rank = tw_in_rank(x, 1);
-	for (int d = 0; d < tw_in_rank(x, 0); d++)
-		tw_same_size(x, tw_in_dim(x, 0, d), twir_index(x->m, 1), "the condition");
-	if (rank != tw_in_rank(x, 2) || tw_in_type(x, 1) != tw_in_type(x, 2))
-		tw_op_fail(x, TW_ERR_UNSUPPORTED, "branches of If whose results differ in type or rank");
-	for (int d = 0; d < rank; d++)
-		shape[d] = tw_same_size(x, tw_in_dim(x, 1, d), tw_in_dim(x, 2, d), "branches of If");
-	tw_set_out(x, 0, tw_in_type(x, 1), rank, shape);
-}
-
-static void compute_choose(struct tw_opctx *x)
-{
-	const struct twir_expr **i;
-	struct twir_tensor *y = tw_y(x, 0), *c = tw_x(x, 0);
-	struct twir_var **axes = tw_axes(x, y, &i);
-	E origin[TWIR_MAX_RANK];
-	for (int d = 0; d < c->rank; d++)
-		origin[d] = twir_index(x->m, 0);
-	const E yes = tw_load(x, tw_x(x, 1), y->rank, i), no = tw_load(x, tw_x(x, 2), y->rank, i);
-	tw_define(x, y, axes, twir_cond(x->m, tw_load(x, c, c->rank, origin), yes, no));
-}
-
 static const struct tw_attr_spec attrs_fmod[] = {{"fmod", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_direction[] = {{"direction", TW_ATTR_STRING, true}, {NULL}};
 
@@ -277,13 +249,5 @@ const struct tw_op tw_ops_binary[] = {
 	 .infer = infer_shift,
 	 .compute = compute_shift},
 	{.name = "Where", .since = 9, .in = {3, 3}, .out = {1, 1}, .infer = infer_where, .compute = compute_where},
-	{.name = "Select",
-	 .domain = "tilewright",
-	 .since = 1,
-	 .flags = TW_OP_CHOICE,
-	 .in = {3, 3},
-	 .out = {1, 1},
-	 .infer = infer_choose,
-	 .compute = compute_choose},
 	{0},
 };

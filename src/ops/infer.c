@@ -3,7 +3,7 @@
  * Input: a graph whose inputs and constants have types. Output: every live tensor has type and rank; nodes on
  * constants only are folded when small, choices with a known condition are made. What is not supported is gathered
  * over all nodes that the outputs need and raised as one error; nodes behind an unsupported one are not judged. */
-#include "ops/op.h"
+#include "ops/flow.h"
 
 static void check_row(struct tw_opctx *x)
 {
@@ -34,7 +34,7 @@ static void check_row(struct tw_opctx *x)
 static bool worth_evaluating(struct tw_opctx *x)
 {
 	const struct tw_node *n = x->node;
-	if (!n->op->compute)
+	if (!n->op->compute || (n->op->flags & TW_OP_FLOW))
 		return false;
 	bool known = true;
 	for (int i = 0; i < n->nin; i++)
@@ -67,8 +67,21 @@ void tw_compute_node(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n,
 	struct tw_opctx x = {.g = g, .m = g->m, .node = &g->nodes.at[node], .arena = a};
 	TW_CHECK(x.node->op && x.node->op->compute, "node %s has no compute definition", x.node->name);
 	x.node->op->compute(&x);
+	TW_CHECK(x.marks.n == 0, "node %s has control flow", x.node->name);
 	*n = x.computes.n;
 	*computes = x.computes.at;
+}
+
+void tw_compute_flow(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes, int *nmarks,
+		     const struct tw_mark **marks)
+{
+	struct tw_opctx x = {.g = g, .m = g->m, .node = &g->nodes.at[node], .arena = a};
+	TW_CHECK(x.node->op && x.node->op->compute, "node %s has no compute definition", x.node->name);
+	x.node->op->compute(&x);
+	*n = x.computes.n;
+	*computes = x.computes.at;
+	*nmarks = x.marks.n;
+	*marks = x.marks.at;
 }
 
 /* A node whose outputs all became constants is dead. */
@@ -102,20 +115,21 @@ static bool inputs_known(const struct tw_graph *g, const struct tw_node *n)
 	return true;
 }
 
-/* A choice whose condition is known is the side it chooses. */
+/* A branch whose condition is known is the side it chooses; what marks its beginning and middle goes too. */
 static bool choose(struct tw_graph *g, struct tw_node *n)
 {
-	const struct twir_expr *const *values;
-	int64_t v;
-	if (!(n->op->flags & TW_OP_CHOICE) || n->nin != 3 || n->nout != 1 || n->in[0] == TW_NONE)
+	if (!(n->op->flags & TW_OP_CHOICE))
 		return false;
-	const struct tw_tensor *c = &g->tensors.at[n->in[0]];
-	if (c->type != TWIR_I1 || tw_tensor_values(g, n->in[0], &values) != 1 || !twir_const_int(values[0], &v))
-		return false;
-	if (n->in[v ? 1 : 2] == TW_NONE)
+	const int side = tw_branch_side(g, n), outputs = (n->nin - 2) / 2;
+	if (side < 0)
 		return false;
 	n->dead = true;
-	tw_graph_replace(g, n->out[0], n->in[v ? 1 : 2]);
+	for (int k = 0; k < 2; k++)
+		if (g->tensors.at[n->in[k]].producer != TW_NONE)
+			g->nodes.at[g->tensors.at[n->in[k]].producer].dead = true;
+	for (int k = 0; k < n->nout; k++)
+		if (n->out[k] != TW_NONE)
+			tw_graph_replace(g, n->out[k], n->in[2 + k + (side ? 0 : outputs)]);
 	return true;
 }
 

@@ -26,9 +26,9 @@ enum tw_op_flags {
 	TW_OP_HOST = 2,	      /* no compute definition: runs as a host operator of rt/host by name */
 	TW_OP_RESHAPE = 4,    /* output has the input 0's elements in the same order */
 	TW_OP_RANDOM = 8,     /* not folded */
-	/* input 0 says whether output 0 is input 1 or input 2; the other side need not make sense */
-	TW_OP_CHOICE = 16,
+	TW_OP_CHOICE = 16,    /* BranchEnd (branch.c): where the condition is known, the other side need not make sense */
 	TW_OP_INDEXES = 32,   /* input 1 holds indices along `axis` of input 0 */
+	TW_OP_FLOW = 128,     /* its definitions lie in or begin or end a loop or branch: not evaluated beforehand */
 	TW_OP_INDEXES_ND = 64 /* input 1 holds coordinates in input 0, behind `batch_dims` axes */
 };
 
@@ -45,6 +45,19 @@ struct tw_op {
 	void (*compute)(struct tw_opctx *x); /* defines every output (and temporaries) with tw_define */
 };
 
+/* Control flow between definitions: a mark stands in front of definition `at`. */
+struct tw_mark {
+	int at;
+	enum tw_mark_kind {
+		TW_MARK_LOOP, /* the definitions up to NEXT run once for each iteration, in order */
+		TW_MARK_NEXT,
+		TW_MARK_IF, /* those up to ELSE run when the condition holds, those from there to END when not */
+		TW_MARK_ELSE,
+		TW_MARK_END
+	} kind;
+	struct tw_flow *flow; /* ops/flow.h */
+};
+
 /* What infer and compute work with. */
 struct tw_opctx {
 	struct tw_graph *g;
@@ -53,6 +66,7 @@ struct tw_opctx {
 	struct tw_arena *arena;
 	/* compute only: definitions in order */
 	VEC(struct twir_compute *) computes;
+	VEC(struct tw_mark) marks;
 };
 
 const struct tw_op *tw_op_find(const char *domain, const char *name, int opset); /* NULL: not supported at that opset */
@@ -158,5 +172,8 @@ void tw_infer_node(struct tw_graph *g, tw_id node);
 void tw_guard_indices(struct tw_graph *g);
 /* Compute definitions of one node, appended in order. Not for host operators. */
 void tw_compute_node(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes);
+/* The same with the marks between them. */
+void tw_compute_flow(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes, int *nmarks,
+		     const struct tw_mark **marks);
 
 #endif

@@ -4,19 +4,23 @@
  *    one that reads each element about once. Into injective consumers it is inlined at once; an anchor (a definition with a fold) keeps it as a producer, so that
  *    it is fused after scheduling.
  * 2. From the last anchor to the first, the only consumer of an anchor's result joins it when the index map between them is invertible.
+ * Both stay within the loop or branch they are in; only plain movement goes into a loop or branch from outside.
  * What is left becomes a task of its own. A task stands where its last definition stood; its inputs come from earlier ones by construction. */
+#include "ops/flow.h"
 #include "opt/opt.h"
 
 struct def {
-	struct twir_compute *c;
+	struct twir_compute *c; /* NULL: host operator or mark */
+	const struct tw_mark *mark;
 	tw_id node;
-	bool anchor;	    /* holds a fold */
-	bool gone;	    /* inlined into all consumers, or unused */
-	bool output;	    /* a graph output, or read by a host operator */
-	bool constant;	    /* depends on constants only */
-	int epilogue_of;    /* anchor index, -1 */
-	int consumer;	    /* of an anchor: definition index, -1 */
-	VEC(int) users;	    /* definitions that load it */
+	int region; /* of loops and branches: an index, -1 outside of all */
+	bool anchor;     /* holds a fold */
+	bool gone;       /* inlined into all consumers, or unused */
+	bool output;     /* a graph output, or read by a host operator */
+	bool constant;   /* depends on constants only */
+	int epilogue_of; /* anchor index, -1 */
+	int consumer;    /* of an anchor: definition index, -1 */
+	VEC(int) users;  /* definitions that load it */
 	VEC(int) producers; /* of an anchor, in order */
 	VEC(const char *) origins;
 };
@@ -29,6 +33,9 @@ struct grouping {
 	struct def *def;
 	int n;
 	struct tw_map by_tensor; /* twir_tensor -> index + 1 */
+	VEC(int) outer;          /* by region: the one around it */
+	struct tw_map pinned;    /* tensors that a loop or branch hands on: made where they stand, in a run */
+	struct tw_map asked;     /* tensors that a loop or branch reads */
 };
 
 static int producer_of(const struct grouping *x, const struct twir_tensor *t)
@@ -86,6 +93,8 @@ static bool depends_on_constants(const struct grouping *x, const struct twir_com
 	struct twir_tensor **t;
 	int n;
 	bool symbols = false;
+	if (map_get_ptr(&x->pinned, c->out))
+		return false;
 	tw_loaded_tensors(x->a, c->value, &t, &n);
 	for (int k = 0; k < n; k++)
 		if (!tensor_constant(x, t[k]))
@@ -241,6 +250,13 @@ static bool laborious(const struct twir_expr *e, int arithmetic_cost, int conds)
 	return work || conds > 0 || arithmetic_cost > 1;
 }
 
+static bool encloses(const struct grouping *x, int outer, int region)
+{
+	while (region >= 0 && region != outer)
+		region = x->outer.at[region];
+	return region == outer;
+}
+
 static bool may_vanish_into(struct grouping *x, int i, int user)
 {
 	const struct def *p = &x->def[i], *u = &x->def[user];
@@ -249,12 +265,16 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 	struct counts own = {0}, theirs = {0};
 	twir_visit_expr(p->c->value, count, &own);
 	twir_visit_expr(u->c->value, count, &theirs);
+	if (!encloses(x, p->region, u->region))
+		return false;
 	if (p->constant && !u->constant && own.loads > 0 && !(cost == 0 && own.conds == 0))
 		return false; /* computed once, at compile time */
 	if (loads == 0 || (theirs.loads + own.loads > 64))
 		return false;
 	if (own.loads == 0 && cost <= 2)
 		return true; /* a constant or an iota */
+	if (p->region != u->region && (cost > 0 || own.conds > 0))
+		return false;
 	/* An anchor's own reading is judged by its window; a template packs its operand. */
 	if (!u->anchor && laborious(p->c->value, cost, own.conds) && expansion(x, p, u) > 1.5)
 		return false;
@@ -354,8 +374,7 @@ static void join_epilogues(struct grouping *x)
 			continue;
 		const int u = r->users.at[0];
 		struct def *d = &x->def[u];
-		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant ||
-		    !invertible(x, d->c, r->c->out))
+		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant || d->region != r->region || !invertible(x, d->c, r->c->out))
 			continue;
 		d->epilogue_of = i;
 		r->consumer = u;
@@ -393,7 +412,12 @@ static void mark_outputs(struct grouping *x)
 			x->def[p].output = true;
 	}
 	for (int i = 0; i < x->n; i++) {
-		if (x->def[i].c)
+		if (x->def[i].c) {
+			const struct twir_tensor *t = x->def[i].c->out;
+			x->def[i].output |= map_get_ptr(&x->pinned, t) || map_get_ptr(&x->asked, t);
+			continue;
+		}
+		if (x->def[i].mark)
 			continue;
 		const struct tw_node *n = &x->g->nodes.at[x->def[i].node];
 		for (int k = 0; k < n->nin; k++) {
@@ -402,6 +426,48 @@ static void mark_outputs(struct grouping *x)
 				x->def[p].output = true;
 		}
 	}
+}
+
+static void note(struct tw_map *map, const struct twir_tensor *t)
+{
+	if (t)
+		map_set_ptr(map, t, map);
+}
+
+static void note_flow(struct grouping *x, const struct tw_flow *f)
+{
+	note(&x->asked, f->count);
+	note(&x->asked, f->condition);
+	note(&x->pinned, f->go_on);
+	for (int i = 0; i < f->carried.n; i++) {
+		note(&x->asked, f->carried.at[i].init);
+		note(&x->pinned, f->carried.at[i].out);
+	}
+	for (int i = 0; i < f->slices.n; i++)
+		note(&x->pinned, f->slices.at[i].slice);
+	for (int i = 0; i < f->merged.n; i++) {
+		note(&x->asked, f->merged.at[i].yes);
+		note(&x->asked, f->merged.at[i].no);
+	}
+}
+
+/* Regions of all definitions, and what flow needs of them. */
+static void find_regions(struct grouping *x)
+{
+	int region = -1;
+	for (int i = 0; i < x->n; i++) {
+		const struct tw_mark *mark = x->d->list.at[i].mark;
+		if (mark && mark->kind != TW_MARK_LOOP && mark->kind != TW_MARK_IF)
+			region = x->outer.at[region];
+		if (mark && mark->kind != TW_MARK_NEXT && mark->kind != TW_MARK_END) {
+			vec_push(x->a, &x->outer, region);
+			region = x->outer.n - 1;
+		}
+		if (mark)
+			note_flow(x, mark->flow);
+		x->def[i].region = region;
+	}
+	TW_CHECK(region == -1, "a loop or branch without an end");
 }
 
 static const char *joined(struct tw_arena *a, const struct def *d)
@@ -427,11 +493,15 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 {
 	struct grouping x = {.d = d, .g = d->g, .m = d->g->m, .a = d->g->arena, .n = d->list.n};
 	map_init(&x.by_tensor, x.a);
+	map_init(&x.pinned, x.a);
+	map_init(&x.asked, x.a);
 	x.def = ARENA_ARRAY(x.a, struct def, x.n);
+	find_regions(&x);
 	for (int i = 0; i < x.n; i++) {
 		struct def *p = &x.def[i];
 		p->c = d->list.at[i].compute;
 		p->node = d->list.at[i].node;
+		p->mark = d->list.at[i].mark;
 		p->epilogue_of = p->consumer = -1;
 		add_origin(x.a, p, x.g->nodes.at[p->node].name);
 		if (!p->c)
@@ -453,6 +523,7 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 			continue;
 		struct tw_group *group = ARENA_NEW(x.a, struct tw_group);
 		group->node = p->node;
+		group->mark = p->mark;
 		vec_push(x.a, &out->list, group);
 		if (!p->c) {
 			group->label = joined(x.a, p);

@@ -16,8 +16,9 @@ void opt_remove_dead(struct tw_graph *g);
 
 /* lower.c: the graph as one list of compute definitions and host operators, in order. */
 struct tw_definition {
-	struct twir_compute *compute; /* NULL: a host operator */
+	struct twir_compute *compute; /* NULL: a host operator or a mark */
 	tw_id node;
+	const struct tw_mark *mark; /* a loop or branch begins or ends here */
 };
 struct tw_definitions {
 	struct tw_graph *g;
@@ -29,7 +30,8 @@ void opt_lower(struct tw_graph *g, struct tw_definitions *d);
 /* group.c: which definitions vanish into others' loads and stores. */
 struct tw_group {
 	struct tw_task task; /* host: anchor == NULL */
-	tw_id node;	     /* host operator's node */
+	tw_id node;          /* host operator's node */
+	const struct tw_mark *mark; /* anchor == NULL: a loop or branch begins or ends here; NULL: host operator */
 	const char *label;   /* graph nodes it covers: "conv1+bn1+relu1" */
 	bool setup;	     /* depends on constants only: runs once, at compile time */
 	struct tw_launch launch;

@@ -3,49 +3,9 @@
  * allocates nothing. Several contexts may run at once on one model: each owns its arena and scratch. */
 #include "rt_int.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-
-enum { PLANS = 16 }; /* memory plans kept: sets of sizes, the least recently used goes */
-
-struct input {
-	bool set;
-	int64_t dims[TWRT_MAX_RANK];
-	const void *data;
-};
-
-struct output {
-	void *caller; /* NULL: own */
-	int64_t caller_bytes;
-	void *own;
-	int64_t own_bytes;
-	void *result;
-};
-
-struct twrt_context {
-	struct twrt_model *model;
-	struct twrt_pool *pool;
-	struct input *inputs;
-	struct output *outputs;
-	int64_t *symbols;
-	struct twrt_memplan *plans[PLANS];
-	struct twrt_memplan *current; /* of the last run that was planned; its outputs' shapes */
-	bool done;		      /* current's outputs are there */
-	uint64_t clock;
-	char *arena;
-	int64_t arena_bytes;
-	struct twrt_scratch scratch;
-	int64_t scratch_bytes;
-	void **address;	  /* by buffer */
-	void **arguments; /* of the step at hand */
-	int64_t *argument_bytes;
-	bool data_symbols; /* the plan has sizes that data decides */
-	bool profile;
-	struct twrt_profile *times;
-	atomic_flag running;
-};
 
 enum tw_code twrt_context_new(struct twrt_model *m, int threads, struct twrt_context **out, struct tw_error *e)
 {
@@ -63,11 +23,13 @@ enum tw_code twrt_context_new(struct twrt_model *m, int threads, struct twrt_con
 	c->inputs = calloc((size_t)p->ninputs + 1, sizeof(*c->inputs));
 	c->outputs = calloc((size_t)p->noutputs + 1, sizeof(*c->outputs));
 	c->symbols = calloc((size_t)p->nsymbols + 1, sizeof(*c->symbols));
+	c->bounds = calloc((size_t)p->nsymbols + 1, sizeof(*c->bounds));
+	c->trips = calloc((size_t)p->nsteps + 1, sizeof(*c->trips));
 	c->address = calloc((size_t)p->nbuffers + 1, sizeof(*c->address));
 	c->arguments = calloc((size_t)most, sizeof(*c->arguments));
 	c->argument_bytes = calloc((size_t)most, sizeof(*c->argument_bytes));
 	c->times = calloc((size_t)p->nsteps + 1, sizeof(*c->times));
-	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->address || !c->arguments ||
+	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->bounds || !c->trips || !c->address || !c->arguments ||
 	    !c->argument_bytes || !c->times) {
 		twrt_context_free(c);
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a context");
@@ -80,7 +42,7 @@ void twrt_context_free(struct twrt_context *c)
 {
 	if (c == NULL)
 		return;
-	for (int i = 0; i < PLANS; i++)
+	for (int i = 0; i < TWRT_PLANS; i++)
 		twrt_memplan_free(c->plans[i]);
 	for (int i = 0; c->outputs && i < c->model->plan.noutputs; i++)
 		free(c->outputs[i].own);
@@ -88,6 +50,8 @@ void twrt_context_free(struct twrt_context *c)
 	free(c->inputs);
 	free(c->outputs);
 	free(c->symbols);
+	free(c->bounds);
+	free(c->trips);
 	free(c->address);
 	free(c->arguments);
 	free(c->argument_bytes);
@@ -131,7 +95,7 @@ enum tw_code twrt_set_input(struct twrt_context *c, int i, enum twrt_type type, 
 		return TWRT_FAIL(e, TW_ERR_USAGE,
 				 "input \"%s\": its address is not a multiple of its element's %d bytes", io->name,
 				 twrt_type_bytes(type));
-	struct input *in = &c->inputs[i];
+	struct twrt_given *in = &c->inputs[i];
 	in->set = true;
 	in->data = data;
 	if (rank)
@@ -210,6 +174,7 @@ static enum tw_code bind(struct twrt_context *c, struct tw_error *e)
 			if (bad || want != c->inputs[i].dims[d])
 				return mismatch(c, i, d, want, e);
 		}
+	memcpy(c->bounds, c->symbols, (size_t)p->nsymbols * sizeof(*c->bounds));
 	return TW_ERR_OK;
 }
 
@@ -230,7 +195,7 @@ static enum tw_code find_plan(struct twrt_context *c, struct tw_error *e)
 	const size_t key = (size_t)p->nsymbols * sizeof(*c->symbols);
 	int oldest = 0;
 	c->clock++;
-	for (int i = 0; i < PLANS; i++) {
+	for (int i = 0; i < TWRT_PLANS; i++) {
 		struct twrt_memplan *m = c->plans[i];
 		if (m && (key == 0 || memcmp(m->key, c->symbols, key) == 0)) {
 			m->used = c->clock;
@@ -282,7 +247,7 @@ static enum tw_code find_memory(struct twrt_context *c, struct tw_error *e)
 /* Where output i's bytes go while the steps run, when its buffer is an output buffer that it owns. */
 static enum tw_code output_address(struct twrt_context *c, int i, void **at, struct tw_error *e)
 {
-	struct output *o = &c->outputs[i];
+	struct twrt_taken *o = &c->outputs[i];
 	const int64_t need = c->current->room[c->model->plan.outputs[i].buffer];
 	if (o->caller == NULL) {
 		TWRT_TRY(grow(&o->own, &o->own_bytes, need, "an output", e));
@@ -335,6 +300,13 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* Other values of symbols that data decides count from here on. */
+static enum tw_code update(struct twrt_context *c, struct tw_error *e)
+{
+	TWRT_TRY(twrt_memplan_update(&c->model->plan, c->symbols, c->current, e));
+	return addresses(c, e);
+}
+
 /* Sizes that a host operator found: from here on they count. */
 static enum tw_code take_sizes(struct twrt_context *c, int i, struct tw_error *e)
 {
@@ -348,17 +320,14 @@ static enum tw_code take_sizes(struct twrt_context *c, int i, struct tw_error *e
 			const int64_t symbol = x->n == 2 && x->code[0] == TWRT_SYM ? x->code[1] : -1;
 			if (symbol < 0 || p->sources[symbol].input >= 0 || c->symbols[symbol] == t->dims[d])
 				continue;
-			if (t->dims[d] < 0 || t->dims[d] > c->symbols[symbol])
+			if (t->dims[d] < 0 || t->dims[d] > c->bounds[symbol])
 				return TWRT_FAIL(e, TW_ERR_INTERNAL, "host operator %s made more than its bound",
 						 s->host);
 			c->symbols[symbol] = t->dims[d];
 			changed = true;
 		}
 	}
-	if (!changed)
-		return TW_ERR_OK;
-	TWRT_TRY(twrt_memplan_update(p, c->symbols, c->current, e));
-	return addresses(c, e);
+	return changed ? update(c, e) : TW_ERR_OK;
 }
 
 static enum tw_code run_step(struct twrt_context *c, int i, struct tw_error *e)
@@ -386,7 +355,7 @@ static enum tw_code finish(struct twrt_context *c, struct tw_error *e)
 {
 	const struct twrt_plan *p = &c->model->plan;
 	for (int i = 0; i < p->noutputs; i++) {
-		struct output *o = &c->outputs[i];
+		struct twrt_taken *o = &c->outputs[i];
 		const int b = p->outputs[i].buffer;
 		o->result = c->address[b];
 		if (o->caller == NULL || o->caller == o->result)
@@ -420,10 +389,18 @@ enum tw_code twrt_prepare(struct twrt_context *c, struct tw_error *e)
 static enum tw_code run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e)
 {
 	TWRT_TRY(prepare(c, e));
-	for (int i = 0; i < c->model->plan.nsteps; i++) {
+	for (int i = 0; i < c->model->plan.nsteps;) {
 		if (cancel && cancel(arg))
 			return TWRT_FAIL(e, TW_ERR_CANCELLED, "the run was cancelled");
+		if (c->model->plan.steps[i].kind >= TWRT_LOOP) {
+			bool sizes = false;
+			TWRT_TRY(twrt_flow_step(c, &i, &sizes, e));
+			if (sizes)
+				TWRT_TRY(update(c, e));
+			continue;
+		}
 		TWRT_TRY(run_step(c, i, e));
+		i++;
 	}
 	TWRT_TRY(finish(c, e));
 	c->done = true;

@@ -4,7 +4,7 @@
  *
  * A temporary lives from the step that first writes it to the last that uses it or an alias of it; one that an output
  * is made of lives to the end. Where a step may compute in place and its input dies there, the output takes over the
- * input's bytes. */
+ * input's bytes. What a loop shares with the steps around it lives as long as the loop. */
 #include "rt_int.h"
 
 #include <stdlib.h>
@@ -37,6 +37,18 @@ static void use(struct planner *s, int buffer, int step)
 	s->last[root] = step;
 }
 
+/* What a loop's steps share with steps outside of it lives as long as the loop. */
+static void live_through(struct planner *s, int begin, int end)
+{
+	for (int b = 0; b < s->p->nbuffers; b++) {
+		const bool inside = s->first[b] >= 0 && s->first[b] <= end && s->last[b] >= begin;
+		if (!inside || (s->first[b] > begin && s->last[b] < end))
+			continue;
+		s->first[b] = s->first[b] < begin ? s->first[b] : begin;
+		s->last[b] = s->last[b] > end ? s->last[b] : end;
+	}
+}
+
 static void liveness(struct planner *s)
 {
 	const struct twrt_plan *p = s->p;
@@ -50,6 +62,9 @@ static void liveness(struct planner *s)
 	if (!s->setup)
 		for (int i = 0; i < p->noutputs; i++)
 			use(s, p->outputs[i].buffer, s->to);
+	for (int i = p->nsetup; i < s->to; i++)
+		if (p->steps[i].kind == TWRT_LOOP)
+			live_through(s, i, i + p->steps[i].to);
 }
 
 static bool in_use(const struct planner *s, int buffer)
@@ -57,36 +72,44 @@ static bool in_use(const struct planner *s, int buffer)
 	return !s->setup || s->first[twrt_buffer_root(s->p, buffer)] >= 0;
 }
 
-static enum tw_code sizes(struct planner *s)
+static enum tw_code size_of(struct planner *s, int b)
+{
+	const struct twrt_buffer *buf = &s->p->buffers[b];
+	bool bad = false;
+	s->m->bytes[b] = buf->kind == TWRT_CONST ? buf->const_bytes : twrt_expr_eval(&buf->bytes, s->symbols, &bad);
+	if (bad)
+		return overflow(s->e);
+	if (s->m->bytes[b] < 0)
+		return TWRT_FAIL(s->e, TW_ERR_INPUT, "these input sizes give a tensor a negative size");
+	return TW_ERR_OK;
+}
+
+/* Of an alias, in its root; the sizes of both are known. */
+static enum tw_code offset_of(struct planner *s, int b)
 {
 	const struct twrt_plan *p = s->p;
 	bool bad = false;
-	for (int b = 0; b < p->nbuffers; b++) {
-		const struct twrt_buffer *buf = &p->buffers[b];
-		if (!in_use(s, b))
-			continue;
-		s->m->bytes[b] =
-			buf->kind == TWRT_CONST ? buf->const_bytes : twrt_expr_eval(&buf->bytes, s->symbols, &bad);
-		if (bad)
-			return overflow(s->e);
-		if (s->m->bytes[b] < 0)
-			return TWRT_FAIL(s->e, TW_ERR_INPUT, "these input sizes give a tensor a negative size");
+	int64_t offset = 0;
+	for (int k = b; p->buffers[k].kind == TWRT_ALIAS; k = p->buffers[k].of) {
+		const int64_t at = twrt_expr_eval(&p->buffers[k].offset, s->symbols, &bad);
+		const int64_t end = tw_add64(at, s->m->bytes[k], &bad);
+		if (bad || at < 0 || end > s->m->bytes[p->buffers[k].of])
+			return TWRT_FAIL(s->e, TW_ERR_MODEL, "buffer %d lies outside the buffer it is a part of", k);
+		offset += at;
 	}
-	for (int b = 0; b < p->nbuffers; b++) {
-		int64_t offset = 0;
-		if (!in_use(s, b))
-			continue;
-		for (int k = b; p->buffers[k].kind == TWRT_ALIAS; k = p->buffers[k].of) {
-			const int64_t at = twrt_expr_eval(&p->buffers[k].offset, s->symbols, &bad);
-			const int64_t end = tw_add64(at, s->m->bytes[k], &bad);
-			if (bad || at < 0 || end > s->m->bytes[p->buffers[k].of])
-				return TWRT_FAIL(s->e, TW_ERR_MODEL,
-						 "buffer %d lies outside the buffer it is a part of", k);
-			offset += at;
-		}
-		if (p->buffers[b].kind == TWRT_ALIAS)
-			s->m->offset[b] = offset;
-	}
+	if (p->buffers[b].kind == TWRT_ALIAS)
+		s->m->offset[b] = offset;
+	return TW_ERR_OK;
+}
+
+static enum tw_code sizes(struct planner *s)
+{
+	for (int b = 0; b < s->p->nbuffers; b++)
+		if (in_use(s, b))
+			TWRT_TRY(size_of(s, b));
+	for (int b = 0; b < s->p->nbuffers; b++)
+		if (in_use(s, b))
+			TWRT_TRY(offset_of(s, b));
 	return TW_ERR_OK;
 }
 
@@ -105,7 +128,7 @@ static void take_over(struct planner *s, int step, int out, int in)
 	const int slot = s->slot[root];
 	if (p->buffers[root].kind != TWRT_TEMP || s->last[slot] != step || s->taken[slot] == step)
 		return;
-	if (s->m->offset[in] != 0 || s->m->bytes[out] > s->m->bytes[slot])
+	if (s->m->offset[in] != 0 || s->m->room[out] > s->m->room[slot])
 		return;
 	const struct twrt_step *st = &p->steps[step];
 	int readers = 0;
@@ -140,7 +163,7 @@ static enum tw_code place(struct planner *s)
 		for (int b = 0; b < p->nbuffers; b++)
 			if (p->buffers[b].kind == TWRT_TEMP && s->slot[b] == b && s->first[b] >= 0) {
 				owner[b] = n;
-				at[n++] = (struct twrt_interval){s->first[b], s->last[b], s->m->bytes[b], 0};
+				at[n++] = (struct twrt_interval){s->first[b], s->last[b], s->m->room[b], 0};
 			}
 		code = twrt_place(n, at, &s->m->arena_bytes, s->e);
 		for (int b = 0; code == TW_ERR_OK && b < p->nbuffers; b++)
@@ -184,30 +207,30 @@ static enum tw_code host_step(struct planner *s, int i, struct twrt_step_plan *s
 	return TW_ERR_OK;
 }
 
+static enum tw_code numbers_of(struct planner *s, int i)
+{
+	const struct twrt_step *st = &s->p->steps[i];
+	struct twrt_step_plan *sp = &s->m->steps[i];
+	bool bad = false;
+	sp->cores = twrt_expr_eval(&st->cores, s->symbols, &bad);
+	const int64_t scratch = twrt_expr_eval(&st->scratch, s->symbols, &bad);
+	if (bad || sp->cores < 0 || sp->cores > (int64_t)1 << 48 || scratch < 0)
+		return overflow(s->e);
+	if (scratch > s->m->scratch_bytes)
+		s->m->scratch_bytes = scratch;
+	for (int k = 0; k < st->nsymbols; k++)
+		sp->symbols[k] = twrt_expr_eval(&st->symbols[k], s->symbols, &bad);
+	if (bad)
+		return overflow(s->e);
+	if (st->kind == TWRT_HOST)
+		return host_step(s, i, sp);
+	return TW_ERR_OK;
+}
+
 static enum tw_code steps(struct planner *s)
 {
-	const struct twrt_plan *p = s->p;
-	bool bad = false;
-	for (int i = 0; i < s->to; i++) {
-		const struct twrt_step *st = &p->steps[i];
-		struct twrt_step_plan *sp = &s->m->steps[i];
-		sp->cores = twrt_expr_eval(&st->cores, s->symbols, &bad);
-		const int64_t scratch = twrt_expr_eval(&st->scratch, s->symbols, &bad);
-		if (bad || sp->cores < 0 || sp->cores > (int64_t)1 << 48 || scratch < 0)
-			return overflow(s->e);
-		if (scratch > s->m->scratch_bytes)
-			s->m->scratch_bytes = scratch;
-		for (int k = 0; k < st->nsymbols; k++)
-			sp->symbols[k] = twrt_expr_eval(&st->symbols[k], s->symbols, &bad);
-		if (bad)
-			return overflow(s->e);
-		if (st->kind == TWRT_HOST)
-			TWRT_TRY(host_step(s, i, sp));
-		if (st->kind == TWRT_COPY && s->m->bytes[st->buffers[0]] != s->m->bytes[st->buffers[1]])
-			return TWRT_FAIL(s->e, TW_ERR_MODEL, "step %d copies %lld bytes into %lld", i,
-					 (long long)s->m->bytes[st->buffers[0]],
-					 (long long)s->m->bytes[st->buffers[1]]);
-	}
+	for (int i = 0; i < s->to; i++)
+		TWRT_TRY(numbers_of(s, i));
 	return TW_ERR_OK;
 }
 
@@ -239,6 +262,11 @@ static bool room_for_steps(struct planner *s)
 	return true;
 }
 
+static enum tw_code beyond(struct tw_error *e)
+{
+	return TWRT_FAIL(e, TW_ERR_MODEL, "a size that data decides is beyond its bound");
+}
+
 enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m,
 				 struct tw_error *e)
 {
@@ -246,12 +274,61 @@ enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbo
 	TWRT_TRY(sizes(&s));
 	for (int b = 0; b < p->nbuffers; b++)
 		if (m->bytes[b] > m->room[b])
-			return TWRT_FAIL(e, TW_ERR_MODEL, "a size that data decides is beyond its bound");
+			return beyond(e);
 	const int64_t scratch = m->scratch_bytes;
 	TWRT_TRY(steps(&s));
 	if (m->scratch_bytes > scratch)
-		return TWRT_FAIL(e, TW_ERR_MODEL, "a size that data decides is beyond its bound");
+		return beyond(e);
 	return output_shapes(&s);
+}
+
+enum tw_code twrt_memplan_update_steps(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m,
+				       int from, int to, struct tw_error *e)
+{
+	struct planner s = {.p = p, .symbols = symbols, .to = p->nsteps, .m = m, .e = e};
+	const int64_t scratch = m->scratch_bytes;
+	for (int i = from; i < to; i++)
+		for (int k = 0; k < p->steps[i].nbuffers; k++) {
+			const int b = p->steps[i].buffers[k];
+			if (b < 0)
+				continue;
+			TWRT_TRY(size_of(&s, b));
+			if (m->bytes[b] > m->room[b])
+				return beyond(e);
+		}
+	for (int i = from; i < to; i++) {
+		for (int k = 0; k < p->steps[i].nbuffers; k++)
+			if (p->steps[i].buffers[k] >= 0)
+				TWRT_TRY(offset_of(&s, p->steps[i].buffers[k]));
+		TWRT_TRY(numbers_of(&s, i));
+	}
+	return m->scratch_bytes > scratch ? beyond(e) : TW_ERR_OK;
+}
+
+/* Sizes inside a loop may grow or shrink with the iterations: there is room for the first and the last. */
+static enum tw_code first_iterations(struct planner *s)
+{
+	const struct twrt_plan *p = s->p;
+	bool loops = false;
+	for (int i = p->nsetup; i < s->to; i++)
+		loops |= p->steps[i].kind == TWRT_LOOP;
+	if (!loops)
+		return TW_ERR_OK;
+	int64_t *symbols = calloc((size_t)p->nsymbols + 1, sizeof(*symbols));
+	if (symbols == NULL)
+		return TWRT_FAIL(s->e, TW_ERR_MEMORY, "no memory to plan the memory of a run");
+	memcpy(symbols, s->symbols, (size_t)p->nsymbols * sizeof(*symbols));
+	for (int i = p->nsetup; i < s->to; i++)
+		if (p->steps[i].kind == TWRT_LOOP)
+			symbols[p->steps[i].symbol] = 0;
+	struct planner first = *s;
+	first.symbols = symbols;
+	enum tw_code code = sizes(&first);
+	if (code == TW_ERR_OK)
+		code = steps(&first);
+	memcpy(s->m->room, s->m->bytes, (size_t)p->nbuffers * sizeof(*s->m->room));
+	free(symbols);
+	return code;
 }
 
 static enum tw_code make(struct planner *s)
@@ -259,13 +336,16 @@ static enum tw_code make(struct planner *s)
 	if (!room_for_steps(s))
 		return TWRT_FAIL(s->e, TW_ERR_MEMORY, "no memory to plan the memory of a run");
 	liveness(s);
+	TWRT_TRY(first_iterations(s));
 	TWRT_TRY(sizes(s));
+	for (int b = 0; b < s->p->nbuffers; b++)
+		if (s->m->bytes[b] > s->m->room[b])
+			s->m->room[b] = s->m->bytes[b];
 	share(s);
 	TWRT_TRY(place(s));
 	TWRT_TRY(steps(s));
 	if (!s->setup)
 		TWRT_TRY(output_shapes(s));
-	memcpy(s->m->room, s->m->bytes, (size_t)s->p->nbuffers * sizeof(*s->m->room));
 	return TW_ERR_OK;
 }
 

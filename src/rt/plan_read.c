@@ -177,6 +177,8 @@ static void step(struct reader *r, struct twrt_step *s)
 	for (int i = 0; !r->bad && i < s->nsymbols; i++)
 		symbols[i] = expr(r);
 	s->symbols = symbols;
+	s->to = word_int(r);
+	s->symbol = word_int(r);
 	s->host = text(r);
 	s->host_attrs_bytes = word(r);
 	s->host_attrs = raw(r, s->host_attrs_bytes);

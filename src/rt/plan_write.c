@@ -100,6 +100,8 @@ static void step(struct writer *w, const struct twrt_step *s)
 	word(w, s->nsymbols);
 	for (int i = 0; i < s->nsymbols; i++)
 		expr(w, &s->symbols[i]);
+	word(w, s->to);
+	word(w, s->symbol);
 	text(w, s->host);
 	word(w, s->host_attrs_bytes);
 	bytes(w, s->host_attrs, s->host_attrs_bytes);

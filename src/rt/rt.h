@@ -83,7 +83,22 @@ struct twrt_buffer {
 	struct twrt_expr offset; /* alias: bytes */
 };
 
-enum twrt_step_kind { TWRT_KERNEL, TWRT_HOST, TWRT_COPY };
+enum twrt_step_kind {
+	TWRT_KERNEL,
+	TWRT_HOST,
+	TWRT_COPY,
+	/* Flow; the condition is a bool's first byte, `to` counts from the step itself.
+	   LOOP: buffers {count (i64), condition}, each may be absent. The steps up to NEXT at `to` run symbols[0] times, at
+	   most count times, while the conditions here and at NEXT hold; `symbol` is the number of the iteration.
+	   NEXT: buffers {condition or absent}; `to` leads back to LOOP; `symbol` becomes how many times the loop ran (-1:
+	   nobody asks).
+	   SKIP: buffers {condition}: goes to `to` unless it holds; absent: always.
+	   SET: `symbol` becomes symbols[0]. */
+	TWRT_LOOP,
+	TWRT_NEXT,
+	TWRT_SKIP,
+	TWRT_SET
+};
 struct twrt_step {
 	enum twrt_step_kind kind;
 	int kernel;		  /* index into kernel names */
@@ -97,6 +112,7 @@ struct twrt_step {
 	const int *inplace;
 	int nsymbols;
 	const struct twrt_expr *symbols; /* values of the kernel's sym[] */
+	int to, symbol;			 /* of flow steps */
 	const char *host;		 /* host operator's name */
 	const void *host_attrs;		 /* its own format, host_attrs_bytes bytes */
 	int64_t host_attrs_bytes;
@@ -117,9 +133,9 @@ struct twrt_plan {
 	   input >= 0, dim >= 0: dimension `dim` of input `input`; every later occurrence is checked to be equal.
 	   input >= 0, dim < 0: the value of element -1 - dim of that input, of type i32 or i64: a shape or a count given
 	   as data. It may be negative.
-	   input -1: data decides: the first host step that has an output with this symbol alone as a dimension. Until then
-	   its value is `most`, an upper bound over the symbols of inputs and those before it, which memory is planned
-	   with. */
+	   input -1: data decides: a host step that has an output with this symbol alone as a dimension, or a flow step.
+	   Until then its value is `most`, an upper bound over the symbols of inputs and those before it, which memory is
+	   planned with. */
 	const struct twrt_source {
 		int input, dim;
 		struct twrt_expr most;

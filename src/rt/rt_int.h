@@ -4,6 +4,8 @@
 
 #include "rt.h"
 
+#include <stdatomic.h>
+
 #define TWRT_FAIL(e, code, ...) (tw_error_set((e), (code), __VA_ARGS__), (code))
 #define TWRT_TRY(x)                                                                                                    \
 	do {                                                                                                           \
@@ -101,6 +103,9 @@ enum tw_code twrt_memplan_new(const struct twrt_plan *p, const int64_t *symbols,
 /* Takes all numbers anew for other values of data-dependent symbols; the places stay. Allocates nothing. */
 enum tw_code twrt_memplan_update(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m,
 				 struct tw_error *e);
+/* The same for the steps from .. to - 1 and the buffers they use: between iterations of a loop. */
+enum tw_code twrt_memplan_update_steps(const struct twrt_plan *p, const int64_t *symbols, struct twrt_memplan *m,
+				       int from, int to, struct tw_error *e);
 /* place.c: intervals to offsets. */
 struct twrt_interval {
 	int first, last; /* steps, both included */
@@ -118,5 +123,50 @@ struct twrt_scratch {
 enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels,
 			   void *const *buf, const int64_t *bytes, struct twrt_pool *pool,
 			   const struct twrt_scratch *scratch, struct tw_error *e);
+
+/* context.c */
+enum { TWRT_PLANS = 16 }; /* memory plans kept: sets of sizes, the least recently used goes */
+
+struct twrt_given {
+	bool set;
+	int64_t dims[TWRT_MAX_RANK];
+	const void *data;
+};
+
+struct twrt_taken {
+	void *caller; /* NULL: own */
+	int64_t caller_bytes;
+	void *own;
+	int64_t own_bytes;
+	void *result;
+};
+
+struct twrt_context {
+	struct twrt_model *model;
+	struct twrt_pool *pool;
+	struct twrt_given *inputs;
+	struct twrt_taken *outputs;
+	int64_t *symbols;
+	int64_t *bounds; /* the same, with those that data decides at their bounds */
+	int64_t *trips;	 /* by step: of a loop that is running */
+	struct twrt_memplan *plans[TWRT_PLANS];
+	struct twrt_memplan *current; /* of the last run that was planned; its outputs' shapes */
+	bool done;		      /* current's outputs are there */
+	uint64_t clock;
+	char *arena;
+	int64_t arena_bytes;
+	struct twrt_scratch scratch;
+	int64_t scratch_bytes;
+	void **address;	  /* by buffer */
+	void **arguments; /* of the step at hand */
+	int64_t *argument_bytes;
+	bool data_symbols; /* the plan has sizes that data decides */
+	bool profile;
+	struct twrt_profile *times;
+	atomic_flag running;
+};
+
+/* flow.c: a flow step. *at: the step, then the one to go on with; *sizes: all sizes must be taken anew. */
+enum tw_code twrt_flow_step(struct twrt_context *c, int *at, bool *sizes, struct tw_error *e);
 
 #endif

@@ -115,10 +115,36 @@ static enum tw_code check_symbols(const struct twrt_plan *p, struct tw_error *e)
 	return TW_ERR_OK;
 }
 
+/* Jumps stay inside the plan, a loop's ends know each other, and only symbols that data decides are set. */
+static enum tw_code check_flow(const struct twrt_plan *p, int i, struct tw_error *e)
+{
+	const struct twrt_step *s = &p->steps[i];
+	const int64_t to = (int64_t)i + s->to;
+	NEED(i >= p->nsetup, "step %d: the set-up has no flow", i);
+	NEED(s->nbuffers == (s->kind == TWRT_LOOP ? 2 : s->kind == TWRT_SET ? 0 : 1) && s->nout == 0,
+	     "step %d: a flow step of %d buffers", i, s->nbuffers);
+	NEED(s->kind == TWRT_SET || (to >= p->nsetup && to <= p->nsteps), "step %d leads out of the plan", i);
+	if (s->kind == TWRT_SKIP) {
+		NEED(s->to > 0, "step %d skips backwards", i);
+		return TW_ERR_OK;
+	}
+	NEED(s->kind == TWRT_NEXT || s->nsymbols == 1, "step %d: without a value", i);
+	NEED(s->symbol < p->nsymbols && s->symbol >= (s->kind == TWRT_NEXT ? -1 : 0) &&
+		     (s->symbol < 0 || p->sources[s->symbol].input < 0),
+	     "step %d sets symbol %d, which is not its to set", i, s->symbol);
+	if (s->kind == TWRT_LOOP)
+		NEED(s->to > 0 && to < p->nsteps && p->steps[to].kind == TWRT_NEXT && p->steps[to].to == -s->to,
+		     "step %d: a loop without an end", i);
+	if (s->kind == TWRT_NEXT)
+		NEED(s->to < 0 && p->steps[to].kind == TWRT_LOOP && p->steps[to].to == -s->to,
+		     "step %d: a loop without a beginning", i);
+	return TW_ERR_OK;
+}
+
 static enum tw_code check_step(const struct twrt_plan *p, int i, bool *written, struct tw_error *e)
 {
 	const struct twrt_step *s = &p->steps[i];
-	NEED(s->kind >= TWRT_KERNEL && s->kind <= TWRT_COPY, "step %d: unknown kind %d", i, (int)s->kind);
+	NEED(s->kind >= TWRT_KERNEL && s->kind <= TWRT_SET, "step %d: unknown kind %d", i, (int)s->kind);
 	NEED(s->nbuffers >= 0 && s->nout >= 0 && s->nout <= s->nbuffers, "step %d: %d of %d buffers written", i,
 	     s->nout, s->nbuffers);
 	NEED(twrt_expr_valid(&s->cores, p->nsymbols) && twrt_expr_valid(&s->scratch, p->nsymbols),
@@ -153,6 +179,8 @@ static enum tw_code check_step(const struct twrt_plan *p, int i, bool *written, 
 	if (s->kind == TWRT_COPY)
 		NEED(s->nbuffers == 2 && s->nout == 1 && s->buffers[0] >= 0 && s->buffers[1] >= 0,
 		     "step %d: a copy has one source and one target", i);
+	if (s->kind >= TWRT_LOOP)
+		TWRT_TRY(check_flow(p, i, e));
 	if (s->kind == TWRT_HOST) {
 		NEED(s->host && s->host_io && s->host_attrs_bytes >= 0, "step %d: host operator without name or types",
 		     i);
