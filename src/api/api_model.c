@@ -170,9 +170,9 @@ tilewright_status tilewright_get_step(const tilewright_model *m, int step, tilew
 {
 	if (out == NULL || step < 0 || step >= tilewright_count_steps(m))
 		return API_FAIL(TW_ERR_USAGE, "there is no step %d", step);
-	static const char *const kinds[] = {[TWRT_KERNEL] = "kernel", [TWRT_HOST] = "host", [TWRT_COPY] = "copy",
-					   [TWRT_LOOP] = "flow",     [TWRT_NEXT] = "flow", [TWRT_SKIP] = "flow",
-					   [TWRT_SET] = "flow"};
+	static const char *const kinds[] = {
+		[TWRT_KERNEL] = "kernel", [TWRT_HOST] = "host", [TWRT_COPY] = "copy", [TWRT_LOOP] = "flow",
+		[TWRT_NEXT] = "flow",	  [TWRT_SKIP] = "flow", [TWRT_SET] = "flow"};
 	const struct twrt_step *s = &twrt_model_plan(m->rt)->steps[step];
 	const char *program = s->kind == TWRT_HOST ? s->host : s->kind == TWRT_COPY ? "copy" : s->program;
 	*out = (tilewright_step){s->label ? s->label : "", program ? program : "", kinds[s->kind]};

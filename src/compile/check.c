@@ -23,7 +23,8 @@ static void list_operators(struct twc *c, struct tw_buf *b)
 		int count = 0;
 		for (int k = 0; k < seen.n; k++)
 			again |= c->g->nodes.at[seen.at[k]].op == n->op;
-		if (again || ((n->op->flags & TW_OP_FLOW) && strstr(n->op->name, "Begin")) || strstr(n->op->name, "Else"))
+		if (again || ((n->op->flags & TW_OP_FLOW) && strstr(n->op->name, "Begin")) ||
+		    strstr(n->op->name, "Else"))
 			continue; /* a loop or branch is listed by its end */
 		vec_push(c->arena, &seen, i);
 		for (int k = i; k < c->g->nodes.n; k++)

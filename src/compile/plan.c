@@ -8,8 +8,8 @@ struct planner {
 	VEC(struct twrt_buffer) buffers;
 	VEC(struct twrt_step) steps;
 	struct tw_map of_tensor; /* twir_tensor -> buffer + 1 */
-	int kernel;              /* next program */
-	VEC(int) open;           /* steps of loops and branches that have not ended */
+	int kernel;		 /* next program */
+	VEC(int) open;		 /* steps of loops and branches that have not ended */
 };
 
 enum twrt_type twc_type(enum twir_scalar s)
@@ -172,19 +172,27 @@ static void add_copy(struct planner *p, int from, int to)
 	vec_push(p->a, &p->steps, s);
 }
 
-static struct twrt_step *add_flow(struct planner *p, enum twrt_step_kind kind, const struct tw_flow *f, int nbuffers, int first, int second)
+static struct twrt_step *add_flow(struct planner *p, enum twrt_step_kind kind, const struct tw_flow *f, int nbuffers,
+				  int first, int second)
 {
-	static const char *const names[] = {[TWRT_LOOP] = "loop", [TWRT_NEXT] = "next", [TWRT_SKIP] = "skip", [TWRT_SET] = "set"};
+	static const char *const names[] = {
+		[TWRT_LOOP] = "loop", [TWRT_NEXT] = "next", [TWRT_SKIP] = "skip", [TWRT_SET] = "set"};
 	int *buffers = ARENA_ARRAY(p->a, int, 2);
 	buffers[0] = first;
 	buffers[1] = second;
-	struct twrt_step s = {.kind = kind, .kernel = -1, .nbuffers = nbuffers, .buffers = buffers, .symbol = -1, .label = f->name,
+	struct twrt_step s = {.kind = kind,
+			      .kernel = -1,
+			      .nbuffers = nbuffers,
+			      .buffers = buffers,
+			      .symbol = -1,
+			      .label = f->name,
 			      .program = names[kind]};
 	vec_push(p->a, &p->steps, s);
 	return &p->steps.at[p->steps.n - 1];
 }
 
-static void set_value(struct planner *p, struct twrt_step *s, const struct twir_var *symbol, const struct twir_expr *value)
+static void set_value(struct planner *p, struct twrt_step *s, const struct twir_var *symbol,
+		      const struct twir_expr *value)
 {
 	struct twrt_expr *e = ARENA_NEW(p->a, struct twrt_expr);
 	*e = size(p, value);
@@ -215,7 +223,8 @@ static void begin_loop(struct planner *p, const struct tw_flow *f)
 		p->buffers.at[b].of = whole;
 		const struct twir_expr *any = twir_max(m, twir_min(m, f->trips, twir_index(m, 1)), twir_index(m, 0));
 		p->buffers.at[b].bytes = size(p, twir_mul(m, twir_max(m, bytes, twir_index(m, 0)), any));
-		p->buffers.at[b].offset = size(p, twir_mul(m, twir_max(m, bytes, twir_index(m, 0)), twir_var(m, f->number)));
+		p->buffers.at[b].offset =
+			size(p, twir_mul(m, twir_max(m, bytes, twir_index(m, 0)), twir_var(m, f->number)));
 		set_buffer(p, s->slice, b);
 	}
 	struct twrt_step *s = add_flow(p, TWRT_LOOP, f, 2, flow_buffer(p, f->count), flow_buffer(p, f->condition));

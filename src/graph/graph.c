@@ -122,7 +122,8 @@ void tw_graph_require(struct tw_graph *g, const struct twir_expr *a, const struc
 	for (int i = g->assumed.n - 1; i >= 0; i--) {
 		const struct tw_assumed *s = &g->assumed.at[i];
 		if (!s->cond && g->wants_values)
-			tw_raise(TW_ERR_UNSUPPORTED, "%s: must be equal inside of a branch that only data decides", why);
+			tw_raise(TW_ERR_UNSUPPORTED, "%s: must be equal inside of a branch that only data decides",
+				 why);
 		if (s->cond)
 			a = s->holds ? twir_select(g->m, s->cond, a, b) : twir_select(g->m, s->cond, b, a);
 	}

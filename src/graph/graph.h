@@ -65,7 +65,7 @@ struct tw_require { /* a run whose symbols give a != b is refused: the shapes we
 	const char *why; /* "node 'add_3' (Add): sizes of axis 2" */
 };
 
-struct tw_assumed { /* while inference is inside a branch: what is true there */
+struct tw_assumed {		      /* while inference is inside a branch: what is true there */
 	const struct twir_expr *cond; /* i1 over symbols; NULL: only data knows */
 	bool holds;
 };
@@ -90,8 +90,8 @@ struct tw_graph {
 	VEC(struct tw_decided) decided;	 /* in the order of the nodes that decide them */
 	/* A requirement inside a branch that only data decides is refused, for want of values; else it counts always. */
 	bool wants_values;
-	VEC(struct tw_assumed) assumed;	 /* innermost last; a requirement counts only where they hold */
-	VEC(struct tw_flow *) flows;	 /* loops and branches (ops/flow.h); nodes refer to them by number */
+	VEC(struct tw_assumed) assumed; /* innermost last; a requirement counts only where they hold */
+	VEC(struct tw_flow *) flows;	/* loops and branches (ops/flow.h); nodes refer to them by number */
 };
 
 struct tw_graph *tw_graph_new(struct tw_arena *a, struct twir_module *m);

@@ -149,12 +149,13 @@ static void define_name(struct expander *x, struct scope *s, const char *name)
 
 /* Adds the nodes of a node's graph; in: what its inputs are called in the flat model; out: what its outputs are. */
 static void expand_body(struct expander *x, const struct scope *from, const struct onnx_node *call, const char *which,
-			const struct onnx_graph *g, const struct onnx_opset *opsets, int nopsets, const char **in, const char **out)
+			const struct onnx_graph *g, const struct onnx_opset *opsets, int nopsets, const char **in,
+			const char **out)
 {
 	struct tw_arena *a = x->m->arena;
 	if (from->depth == MAX_DEPTH)
-		tw_raise(TW_ERR_MODEL, "node '%s' (%s): branches and loops nest more than %d deep", call->name, call->op_type,
-			 MAX_DEPTH);
+		tw_raise(TW_ERR_MODEL, "node '%s' (%s): branches and loops nest more than %d deep", call->name,
+			 call->op_type, MAX_DEPTH);
 	struct scope s = {.fn = from->fn, .call = from->call, .outer = from, .depth = from->depth + 1};
 	s.prefix = arena_printf(a, "%s.%d/", which, x->calls++);
 	strmap_init(&s.names, a);
@@ -180,7 +181,8 @@ static void expand_body(struct expander *x, const struct scope *from, const stru
 /* A node that says where a branch or loop begins or ends (ops/branch.c, ops/loop.c). Names are set by the caller. */
 static struct onnx_node marker(struct expander *x, const struct onnx_node *call, const char *op, int nin, int nout)
 {
-	struct onnx_node n = {.op_type = op, .domain = "tilewright", .overload = "", .nin = nin, .nout = nout, .opset = 1};
+	struct onnx_node n = {
+		.op_type = op, .domain = "tilewright", .overload = "", .nin = nin, .nout = nout, .opset = 1};
 	n.name = call->name;
 	n.shown = call->op_type;
 	n.in = ARENA_ARRAY(x->m->arena, const char *, nin);
@@ -209,8 +211,8 @@ static void expand_if(struct expander *x, const struct scope *from, const struct
 	for (int k = 0; k < 2; k++) {
 		struct onnx_graph g;
 		if (!branch_graph(x, call, sides[k], &g) || g.outputs.n != call->nout || g.inputs.n)
-			tw_raise(TW_ERR_MODEL, "node '%s' (If): '%s' must be a graph of %d outputs and no inputs", call->name,
-				 sides[k], call->nout);
+			tw_raise(TW_ERR_MODEL, "node '%s' (If): '%s' must be a graph of %d outputs and no inputs",
+				 call->name, sides[k], call->nout);
 		out[k] = ARENA_ARRAY(a, const char *, call->nout);
 		expand_body(x, from, call, sides[k], &g, opsets, nopsets, NULL, out[k]);
 		if (k)
@@ -248,7 +250,8 @@ static void expand_loop(struct expander *x, const struct scope *from, const stru
 {
 	struct tw_arena *a = x->m->arena;
 	const bool scan = !strcmp(call->op_type, "Scan");
-	const int lead = scan ? 0 : 2, own = scan ? 0 : 1; /* inputs of the loop and outputs of the body that are not values */
+	const int lead = scan ? 0 : 2,
+		  own = scan ? 0 : 1; /* inputs of the loop and outputs of the body that are not values */
 	const int64_t scanned = scan ? int_attr(call, "num_scan_inputs") : 0;
 	struct onnx_graph g;
 	if (call->nin < lead || scanned < 0 || scanned > call->nin || (scan && scanned == 0))
@@ -256,8 +259,8 @@ static void expand_loop(struct expander *x, const struct scope *from, const stru
 	const int values = call->nin - lead - (int)scanned;
 	if (!branch_graph(x, call, "body", &g) || g.inputs.n != call->nin || g.outputs.n < own + values ||
 	    g.outputs.n - own < call->nout)
-		tw_raise(TW_ERR_MODEL, "node '%s' (%s): 'body' must be a graph of %d inputs and %d outputs or more", call->name,
-			 call->op_type, call->nin, own + (call->nout > values ? call->nout : values));
+		tw_raise(TW_ERR_MODEL, "node '%s' (%s): 'body' must be a graph of %d inputs and %d outputs or more",
+			 call->name, call->op_type, call->nin, own + (call->nout > values ? call->nout : values));
 	const int nbody = call->nin - lead, nresults = g.outputs.n - own;
 	struct onnx_attr *attrs = ARENA_ARRAY(a, struct onnx_attr, call->nattrs);
 	int nattrs = 0;
@@ -310,7 +313,8 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 			continue;
 		}
 		node.opset = onnx_opset_of(opsets, nopsets, node.domain);
-		const bool loop = !strcmp(node.op_type, "Loop"), scan = !strcmp(node.op_type, "Scan") && node.opset >= 9;
+		const bool loop = !strcmp(node.op_type, "Loop"),
+			   scan = !strcmp(node.op_type, "Scan") && node.opset >= 9;
 		if ((loop || scan) && !*node.domain) {
 			expand_loop(x, s, &node, opsets, nopsets);
 			continue;

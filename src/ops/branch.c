@@ -30,7 +30,8 @@ static void infer_begin(struct tw_opctx *x)
 	tw_need_type(x, 0, "bool");
 	for (int d = 0; d < t->rank; d++)
 		if (!twir_const_int(t->shape[d], &one) || one != 1)
-			tw_op_fail(x, TW_ERR_MODEL, "a condition of %s", tw_graph_shape_text(x->arena, x->g, x->node->in[0]));
+			tw_op_fail(x, TW_ERR_MODEL, "a condition of %s",
+				   tw_graph_shape_text(x->arena, x->g, x->node->in[0]));
 	struct tw_flow *f = tw_flow_new(x->g, x->node->name);
 	f->token = x->node->out[0];
 	f->outside = x->g->assumed.n;
@@ -69,7 +70,8 @@ int tw_branch_side(struct tw_graph *g, const struct tw_node *end)
 		return -1;
 	const E one = twir_index(g->m, 1);
 	tw_graph_require(g, twir_select(g->m, f->known, one, twir_index(g->m, 0)), one,
-			 arena_printf(g->arena, "node '%s' (If): its branches differ in rank, the first must be taken", end->name));
+			 arena_printf(g->arena, "node '%s' (If): its branches differ in rank, the first must be taken",
+				      end->name));
 	return 1;
 }
 
@@ -143,7 +145,8 @@ static void compute_end(struct tw_opctx *x)
 		struct tw_merged o = {tw_x(x, 2 + k), tw_x(x, 2 + outputs + k), tw_y(x, k)};
 		for (int d = 0; d < o.out->rank; d++) {
 			const E yes = o.yes->shape[d], no = o.no->shape[d];
-			if (!f->known && tw_simplify(x, yes) != tw_simplify(x, no) && is_decided(x->g, o.out->shape[d])) {
+			if (!f->known && tw_simplify(x, yes) != tw_simplify(x, no) &&
+			    is_decided(x->g, o.out->shape[d])) {
 				o.sizes[d].symbol = o.out->shape[d]->u.var;
 				o.sizes[d].yes = yes;
 				o.sizes[d].no = no;

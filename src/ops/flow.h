@@ -30,21 +30,21 @@ struct tw_merged { /* an output of a branch */
 struct tw_flow {
 	const char *name;
 	/* loop */
-	struct twir_var *number;	/* symbol: 0 .. trips - 1 */
-	const struct twir_expr *trips;	/* how often it runs at most */
-	struct twir_tensor *count;	/* i64: how often it runs at most; NULL: trips says it all */
-	struct twir_tensor *condition;	/* i1: of the branch; of a loop: before it begins; NULL: true */
-	struct twir_tensor *go_on;	/* i1, made inside: is there another iteration? NULL: true */
-	struct twir_var *ran;		/* symbol: how often it ran; NULL: trips */
+	struct twir_var *number;       /* symbol: 0 .. trips - 1 */
+	const struct twir_expr *trips; /* how often it runs at most */
+	struct twir_tensor *count;     /* i64: how often it runs at most; NULL: trips says it all */
+	struct twir_tensor *condition; /* i1: of the branch; of a loop: before it begins; NULL: true */
+	struct twir_tensor *go_on;     /* i1, made inside: is there another iteration? NULL: true */
+	struct twir_var *ran;	       /* symbol: how often it ran; NULL: trips */
 	VEC(struct tw_carried) carried;
 	VEC(struct tw_slice) slices;
 	/* of Loop, Scan and If laid out flat */
-	tw_id token;			/* the tensor by which their nodes know each other */
+	tw_id token;			 /* the tensor by which their nodes know each other */
 	bool unknown_count, conditional; /* loop: only data knows its count; whether it begins */
 	bool asks;			 /* loop: data decides after each iteration whether there is another */
 	/* branch */
-	const struct twir_expr *known;	/* the condition over symbols; NULL: data decides */
-	int outside;			/* g->assumed.n */
+	const struct twir_expr *known; /* the condition over symbols; NULL: data decides */
+	int outside;		       /* g->assumed.n */
 	VEC(struct tw_merged) merged;
 };
 

@@ -72,8 +72,8 @@ void tw_compute_node(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n,
 	*computes = x.computes.at;
 }
 
-void tw_compute_flow(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes, int *nmarks,
-		     const struct tw_mark **marks)
+void tw_compute_flow(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes,
+		     int *nmarks, const struct tw_mark **marks)
 {
 	struct tw_opctx x = {.g = g, .m = g->m, .node = &g->nodes.at[node], .arena = a};
 	TW_CHECK(x.node->op && x.node->op->compute, "node %s has no compute definition", x.node->name);

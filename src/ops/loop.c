@@ -155,7 +155,9 @@ static void compute_begin(struct tw_opctx *x)
 		E *at, from_at[TWIR_MAX_RANK];
 		struct twir_var **axes = tw_axes(x, to, &at);
 		for (int d = 0, n = 0; d < from->rank; d++)
-			from_at[d] = d != axis ? at[n++] : back ? twir_sub(m, twir_sub(m, f->trips, one), number) : number;
+			from_at[d] = d != axis ? at[n++]
+				     : back    ? twir_sub(m, twir_sub(m, f->trips, one), number)
+					       : number;
 		tw_define(x, to, axes, tw_load(x, from, from->rank, from_at));
 	}
 }
@@ -196,7 +198,8 @@ static void infer_end(struct tw_opctx *x)
 		need_one(x, 1, "the condition");
 	const tw_id begin = x->g->tensors.at[x->node->in[0]].producer;
 	for (int i = 0; i < p.values; i++) {
-		const struct tw_tensor *before = &x->g->tensors.at[x->g->nodes.at[begin].out[3 + i]], *after = tw_in(x, 2 + i);
+		const struct tw_tensor *before = &x->g->tensors.at[x->g->nodes.at[begin].out[3 + i]],
+				       *after = tw_in(x, 2 + i);
 		same_shape(x, before, after, i);
 		tw_set_out(x, i, before->type, before->rank, before->shape);
 	}
@@ -224,7 +227,8 @@ static void infer_end(struct tw_opctx *x)
 }
 
 /* Output i from all slices in order: another axis, or backwards */
-static void arrange(struct tw_opctx *x, const struct tw_flow *f, int output, int axis, bool back, struct twir_tensor *whole)
+static void arrange(struct tw_opctx *x, const struct tw_flow *f, int output, int axis, bool back,
+		    struct twir_tensor *whole)
 {
 	struct twir_module *m = x->m;
 	struct twir_tensor *y = tw_y(x, output);
@@ -250,7 +254,8 @@ static void compute_end(struct tw_opctx *x)
 	for (int i = 0; i < p.slices; i++) {
 		if (!tw_has_out(x, p.values + i))
 			continue;
-		struct twir_tensor *slice = tw_copy_of(x, tw_x(x, 2 + p.values + i), "slice"), *whole = tw_y(x, p.values + i);
+		struct twir_tensor *slice = tw_copy_of(x, tw_x(x, 2 + p.values + i), "slice"),
+				   *whole = tw_y(x, p.values + i);
 		const int axis = tw_axis(x, listed(x, "scan_output_axes", i, p.slices), whole->rank);
 		if (axis != 0 || listed(x, "scan_output_directions", i, p.slices) != 0) {
 			E shape[TWIR_MAX_RANK];
@@ -272,12 +277,10 @@ static void compute_end(struct tw_opctx *x)
 	}
 }
 
-static const struct tw_attr_spec attrs[] = {{"num_scan_inputs", TW_ATTR_INT, false},
-					    {"scan_input_axes", TW_ATTR_INTS, false},
-					    {"scan_input_directions", TW_ATTR_INTS, false},
-					    {"scan_output_axes", TW_ATTR_INTS, false},
-					    {"scan_output_directions", TW_ATTR_INTS, false},
-					    {NULL}};
+static const struct tw_attr_spec attrs[] = {
+	{"num_scan_inputs", TW_ATTR_INT, false},	 {"scan_input_axes", TW_ATTR_INTS, false},
+	{"scan_input_directions", TW_ATTR_INTS, false},	 {"scan_output_axes", TW_ATTR_INTS, false},
+	{"scan_output_directions", TW_ATTR_INTS, false}, {NULL}};
 
 const struct tw_op tw_ops_loop[] = {
 	{.name = "LoopBegin",

@@ -26,9 +26,9 @@ enum tw_op_flags {
 	TW_OP_HOST = 2,	      /* no compute definition: runs as a host operator of rt/host by name */
 	TW_OP_RESHAPE = 4,    /* output has the input 0's elements in the same order */
 	TW_OP_RANDOM = 8,     /* not folded */
-	TW_OP_CHOICE = 16,    /* BranchEnd (branch.c): where the condition is known, the other side need not make sense */
-	TW_OP_INDEXES = 32,   /* input 1 holds indices along `axis` of input 0 */
-	TW_OP_FLOW = 128,     /* its definitions lie in or begin or end a loop or branch: not evaluated beforehand */
+	TW_OP_CHOICE = 16,  /* BranchEnd (branch.c): where the condition is known, the other side need not make sense */
+	TW_OP_INDEXES = 32, /* input 1 holds indices along `axis` of input 0 */
+	TW_OP_FLOW = 128,   /* its definitions lie in or begin or end a loop or branch: not evaluated beforehand */
 	TW_OP_INDEXES_ND = 64 /* input 1 holds coordinates in input 0, behind `batch_dims` axes */
 };
 
@@ -173,7 +173,7 @@ void tw_guard_indices(struct tw_graph *g);
 /* Compute definitions of one node, appended in order. Not for host operators. */
 void tw_compute_node(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes);
 /* The same with the marks between them. */
-void tw_compute_flow(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes, int *nmarks,
-		     const struct tw_mark **marks);
+void tw_compute_flow(struct tw_graph *g, tw_id node, struct tw_arena *a, int *n, struct twir_compute ***computes,
+		     int *nmarks, const struct tw_mark **marks);
 
 #endif

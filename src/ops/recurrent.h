@@ -13,11 +13,11 @@ struct tw_cell_activation {
 
 struct tw_cell {
 	enum tw_cell_kind kind;
-	int gates, functions;  /* blocks of rows in W; activations for each direction */
+	int gates, functions; /* blocks of rows in W; activations for each direction */
 	int directions;
-	bool reverse;	       /* the first direction runs backwards */
-	bool batch_first;      /* layout 1 */
-	bool lengths;	       /* sequence_lens is given */
+	bool reverse;	  /* the first direction runs backwards */
+	bool batch_first; /* layout 1 */
+	bool lengths;	  /* sequence_lens is given */
 	bool input_forget, linear_before_reset;
 	float clip;	       /* 0: none */
 	enum twir_scalar type; /* of all arithmetic */
@@ -31,13 +31,13 @@ struct tw_cell {
 
 /* recurrent_activation.c: reads the lists of the node; the value of activation `which` for direction d */
 void tw_cell_activations(struct tw_opctx *x, struct tw_cell *c);
-const struct twir_expr *tw_cell_activate(struct tw_opctx *x, const struct tw_cell *c, int which, const struct twir_expr *d,
-					 const struct twir_expr *a);
+const struct twir_expr *tw_cell_activate(struct tw_opctx *x, const struct tw_cell *c, int which,
+					 const struct twir_expr *d, const struct twir_expr *a);
 
 /* recurrent_cell.c: the definitions of one step. h, c: the states before it, (direction, batch, hidden). Defines the
    states after it as if no sequence had ended. */
-void tw_cell_step(struct tw_opctx *x, struct tw_cell *c, struct twir_tensor *h, struct twir_tensor *state, struct twir_tensor **new_h,
-		  struct twir_tensor **new_state);
+void tw_cell_step(struct tw_opctx *x, struct tw_cell *c, struct twir_tensor *h, struct twir_tensor *state,
+		  struct twir_tensor **new_h, struct twir_tensor **new_state);
 /* Which time step number `step` of direction d in batch b is: an involution. */
 const struct twir_expr *tw_cell_time(struct tw_opctx *x, const struct tw_cell *c, const struct twir_expr *step,
 				     const struct twir_expr *d, const struct twir_expr *b);

@@ -68,7 +68,8 @@ static E number(struct tw_opctx *x, E like, float value)
 static E apply(struct tw_opctx *x, const struct tw_cell_activation *f, E a)
 {
 	struct twir_module *m = x->m;
-	const E alpha = number(x, a, f->alpha), beta = number(x, a, f->beta), zero = number(x, a, 0), one = number(x, a, 1);
+	const E alpha = number(x, a, f->alpha), beta = number(x, a, f->beta), zero = number(x, a, 0),
+		one = number(x, a, 1);
 	switch (f->function) {
 	case SIGMOID:
 		return tw_call(x, "sigmoid", a);

@@ -75,7 +75,8 @@ static struct twir_tensor *state_tensor(struct tw_opctx *x, const struct tw_cell
 }
 
 /* (direction, batch, columns) = h (direction, batch, hidden) times the columns of R from `first` on */
-static struct twir_tensor *product(struct tw_opctx *x, const struct tw_cell *c, struct twir_tensor *h, int first, int gates)
+static struct twir_tensor *product(struct tw_opctx *x, const struct tw_cell *c, struct twir_tensor *h, int first,
+				   int gates)
 {
 	const E columns = twir_mul(x->m, c->hidden, twir_index(x->m, gates));
 	const E shape[] = {twir_index(x->m, c->directions), c->batch, columns};
@@ -83,7 +84,8 @@ static struct twir_tensor *product(struct tw_opctx *x, const struct tw_cell *c, 
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
 	struct twir_var *k = tw_fold_axis(x, "k", c->hidden);
-	const E ke = twir_var(x->m, k), column = twir_add(x->m, twir_mul(x->m, c->hidden, twir_index(x->m, first)), i[2]);
+	const E ke = twir_var(x->m, k),
+		column = twir_add(x->m, twir_mul(x->m, c->hidden, twir_index(x->m, first)), i[2]);
 	const E ha[] = {i[0], i[1], ke}, ra[] = {i[0], ke, tw_simplify(x, column)};
 	const E v = twir_mul(x->m, tw_load(x, h, 3, ha), tw_load(x, c->weights, 3, ra));
 	tw_define(x, y, axes, twir_fold(x->m, TWIR_Add, 1, &k, &c->hidden, v));

@@ -13,14 +13,14 @@ struct def {
 	struct twir_compute *c; /* NULL: host operator or mark */
 	const struct tw_mark *mark;
 	tw_id node;
-	int region; /* of loops and branches: an index, -1 outside of all */
-	bool anchor;     /* holds a fold */
-	bool gone;       /* inlined into all consumers, or unused */
-	bool output;     /* a graph output, or read by a host operator */
-	bool constant;   /* depends on constants only */
-	int epilogue_of; /* anchor index, -1 */
-	int consumer;    /* of an anchor: definition index, -1 */
-	VEC(int) users;  /* definitions that load it */
+	int region;	    /* of loops and branches: an index, -1 outside of all */
+	bool anchor;	    /* holds a fold */
+	bool gone;	    /* inlined into all consumers, or unused */
+	bool output;	    /* a graph output, or read by a host operator */
+	bool constant;	    /* depends on constants only */
+	int epilogue_of;    /* anchor index, -1 */
+	int consumer;	    /* of an anchor: definition index, -1 */
+	VEC(int) users;	    /* definitions that load it */
 	VEC(int) producers; /* of an anchor, in order */
 	VEC(const char *) origins;
 };
@@ -33,9 +33,9 @@ struct grouping {
 	struct def *def;
 	int n;
 	struct tw_map by_tensor; /* twir_tensor -> index + 1 */
-	VEC(int) outer;          /* by region: the one around it */
-	struct tw_map pinned;    /* tensors that a loop or branch hands on: made where they stand, in a run */
-	struct tw_map asked;     /* tensors that a loop or branch reads */
+	VEC(int) outer;		 /* by region: the one around it */
+	struct tw_map pinned;	 /* tensors that a loop or branch hands on: made where they stand, in a run */
+	struct tw_map asked;	 /* tensors that a loop or branch reads */
 };
 
 static int producer_of(const struct grouping *x, const struct twir_tensor *t)
@@ -374,7 +374,8 @@ static void join_epilogues(struct grouping *x)
 			continue;
 		const int u = r->users.at[0];
 		struct def *d = &x->def[u];
-		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant || d->region != r->region || !invertible(x, d->c, r->c->out))
+		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant ||
+		    d->region != r->region || !invertible(x, d->c, r->c->out))
 			continue;
 		d->epilogue_of = i;
 		r->consumer = u;

@@ -79,9 +79,11 @@ void opt_lower(struct tw_graph *g, struct tw_definitions *d)
 		tw_compute_flow(g, (tw_id)i, g->arena, &n, &computes, &nmarks, &marks);
 		for (int k = 0; k <= n; k++) {
 			for (; mark < nmarks && marks[mark].at == k; mark++)
-				vec_push(g->arena, &d->list, ((struct tw_definition){.node = (tw_id)i, .mark = &marks[mark]}));
+				vec_push(g->arena, &d->list,
+					 ((struct tw_definition){.node = (tw_id)i, .mark = &marks[mark]}));
 			if (k < n)
-				vec_push(g->arena, &d->list, ((struct tw_definition){.compute = computes[k], .node = (tw_id)i}));
+				vec_push(g->arena, &d->list,
+					 ((struct tw_definition){.compute = computes[k], .node = (tw_id)i}));
 		}
 	}
 	for (int i = 0; i < g->outputs.n; i++) /* one may be a constant that no node reads */

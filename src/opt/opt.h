@@ -29,11 +29,11 @@ void opt_lower(struct tw_graph *g, struct tw_definitions *d);
 
 /* group.c: which definitions vanish into others' loads and stores. */
 struct tw_group {
-	struct tw_task task; /* host: anchor == NULL */
-	tw_id node;          /* host operator's node */
+	struct tw_task task;	    /* host: anchor == NULL */
+	tw_id node;		    /* host operator's node */
 	const struct tw_mark *mark; /* anchor == NULL: a loop or branch begins or ends here; NULL: host operator */
-	const char *label;   /* graph nodes it covers: "conv1+bn1+relu1" */
-	bool setup;	     /* depends on constants only: runs once, at compile time */
+	const char *label;	    /* graph nodes it covers: "conv1+bn1+relu1" */
+	bool setup;		    /* depends on constants only: runs once, at compile time */
 	struct tw_launch launch;
 };
 struct tw_groups {

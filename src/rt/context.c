@@ -29,8 +29,8 @@ enum tw_code twrt_context_new(struct twrt_model *m, int threads, struct twrt_con
 	c->arguments = calloc((size_t)most, sizeof(*c->arguments));
 	c->argument_bytes = calloc((size_t)most, sizeof(*c->argument_bytes));
 	c->times = calloc((size_t)p->nsteps + 1, sizeof(*c->times));
-	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->bounds || !c->trips || !c->address || !c->arguments ||
-	    !c->argument_bytes || !c->times) {
+	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->bounds || !c->trips || !c->address ||
+	    !c->arguments || !c->argument_bytes || !c->times) {
 		twrt_context_free(c);
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a context");
 	}

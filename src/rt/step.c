@@ -42,8 +42,8 @@ enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_pla
 	}
 	if (s->kind == TWRT_COPY) {
 		if (bytes[0] != bytes[1])
-			return TWRT_FAIL(e, TW_ERR_MODEL, "%s copies %lld bytes into %lld", s->label ? s->label : "a step",
-					 (long long)bytes[0], (long long)bytes[1]);
+			return TWRT_FAIL(e, TW_ERR_MODEL, "%s copies %lld bytes into %lld",
+					 s->label ? s->label : "a step", (long long)bytes[0], (long long)bytes[1]);
 		if (bytes[0] > 0 && buf[0] != buf[1]) {
 			struct copy_job job = {buf[1], buf[0], bytes[0]};
 			twrt_pool_run(pool, bytes[0] / COPY_BLOCK + (bytes[0] % COPY_BLOCK != 0), copy_item, &job);

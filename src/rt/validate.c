@@ -121,7 +121,10 @@ static enum tw_code check_flow(const struct twrt_plan *p, int i, struct tw_error
 	const struct twrt_step *s = &p->steps[i];
 	const int64_t to = (int64_t)i + s->to;
 	NEED(i >= p->nsetup, "step %d: the set-up has no flow", i);
-	NEED(s->nbuffers == (s->kind == TWRT_LOOP ? 2 : s->kind == TWRT_SET ? 0 : 1) && s->nout == 0,
+	NEED(s->nbuffers == (s->kind == TWRT_LOOP  ? 2
+			     : s->kind == TWRT_SET ? 0
+						   : 1) &&
+		     s->nout == 0,
 	     "step %d: a flow step of %d buffers", i, s->nbuffers);
 	NEED(s->kind == TWRT_SET || (to >= p->nsetup && to <= p->nsteps), "step %d leads out of the plan", i);
 	if (s->kind == TWRT_SKIP) {
