@@ -93,7 +93,9 @@ static enum tw_code offset_of(struct planner *s, int b)
 	for (int k = b; p->buffers[k].kind == TWRT_ALIAS; k = p->buffers[k].of) {
 		const int64_t at = twrt_expr_eval(&p->buffers[k].offset, s->symbols, &bad);
 		const int64_t end = tw_add64(at, s->m->bytes[k], &bad);
-		if (bad || at < 0 || end > s->m->bytes[p->buffers[k].of])
+		const int of = p->buffers[k].of; /* a whole may have become smaller than the room it has */
+		const int64_t room = s->m->room[of] > s->m->bytes[of] ? s->m->room[of] : s->m->bytes[of];
+		if (bad || at < 0 || end > room)
 			return TWRT_FAIL(s->e, TW_ERR_MODEL, "buffer %d lies outside the buffer it is a part of", k);
 		offset += at;
 	}
