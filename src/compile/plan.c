@@ -232,11 +232,27 @@ static void begin_loop(struct planner *p, const struct tw_flow *f)
 	vec_push(p->a, &p->open, p->steps.n - 1);
 }
 
+/* Values that are carried on change places with those they replace, or are copied where their memory is not a temporary. */
 static void end_loop(struct planner *p, const struct tw_flow *f)
 {
-	for (int i = 0; i < f->carried.n; i++)
-		add_copy(p, buffer_of(p, f->carried.at[i].out, false), buffer_of(p, f->carried.at[i].in, false));
-	struct twrt_step *s = add_flow(p, TWRT_NEXT, f, 1, flow_buffer(p, f->go_on), -1);
+	int *buffers = ARENA_ARRAY(p->a, int, 1 + 2 * f->carried.n), n = 0;
+	buffers[n++] = flow_buffer(p, f->go_on);
+	for (int i = 0; i < f->carried.n; i++) {
+		const int in = buffer_of(p, f->carried.at[i].in, false),
+			  out = buffer_of(p, f->carried.at[i].out, false);
+		bool seen = false;
+		for (int k = 1; k < n; k++)
+			seen |= buffers[k] == out;
+		if (p->buffers.at[in].kind != TWRT_TEMP || p->buffers.at[out].kind != TWRT_TEMP || seen) {
+			add_copy(p, out, in);
+			continue;
+		}
+		buffers[n++] = in;
+		buffers[n++] = out;
+	}
+	struct twrt_step *s = add_flow(p, TWRT_NEXT, f, 1, -1, -1);
+	s->nbuffers = n;
+	s->buffers = buffers;
 	const int end = p->steps.n - 1, begin = p->open.at[--p->open.n];
 	s->to = begin - end;
 	s->symbol = f->ran ? twc_symbol(p->c, f->ran) : -1;

@@ -9,7 +9,7 @@
 
 typedef const struct twir_expr *E;
 
-enum { MOST_ITERATIONS = 1 << 30 }; /* where nothing says how many */
+#define MOST_ITERATIONS ((int64_t)1 << 40) /* where nothing says how many */
 
 struct parts { /* of a node's inputs and outputs behind the leading ones */
 	int values, slices;

@@ -88,6 +88,23 @@ static enum tw_code enter(struct twrt_context *c, int *at, bool *sizes, struct t
 	return TW_ERR_OK;
 }
 
+/* What this iteration made is what the next one finds. The places are the memory plan's: they stay so. */
+static enum tw_code change_places(struct twrt_context *c, const struct twrt_step *s, struct tw_error *e)
+{
+	for (int k = 1; k + 1 < s->nbuffers; k += 2) {
+		const int a = s->buffers[k], b = s->buffers[k + 1];
+		if (c->current->bytes[a] != c->current->bytes[b])
+			return TWRT_FAIL(e, TW_ERR_INPUT, "a value of a loop changes its size");
+		const int64_t offset = c->current->offset[a];
+		void *const address = c->address[a];
+		c->current->offset[a] = c->current->offset[b];
+		c->current->offset[b] = offset;
+		c->address[a] = c->address[b];
+		c->address[b] = address;
+	}
+	return TW_ERR_OK;
+}
+
 static enum tw_code next(struct twrt_context *c, int *at, bool *sizes, struct tw_error *e)
 {
 	const struct twrt_step *s = &c->model->plan.steps[*at];
@@ -95,6 +112,7 @@ static enum tw_code next(struct twrt_context *c, int *at, bool *sizes, struct tw
 	const int64_t ran = c->symbols[c->model->plan.steps[begin].symbol] + 1;
 	bool holds;
 	TWRT_TRY(condition(c, s->buffers[0], &holds, e));
+	TWRT_TRY(change_places(c, s, e));
 	if (ran < c->trips[begin] && holds) {
 		*at = begin + 1;
 		return iterate(c, begin, ran, e);

@@ -49,6 +49,21 @@ static void live_through(struct planner *s, int begin, int end)
 	}
 }
 
+static int larger(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+/* Buffers that change places live equally long. */
+static void live_together(struct planner *s, const struct twrt_step *next)
+{
+	for (int k = 1; k + 1 < next->nbuffers; k += 2) {
+		const int a = next->buffers[k], b = next->buffers[k + 1];
+		s->first[a] = s->first[b] = -larger(-s->first[a], -s->first[b]);
+		s->last[a] = s->last[b] = larger(s->last[a], s->last[b]);
+	}
+}
+
 static void liveness(struct planner *s)
 {
 	const struct twrt_plan *p = s->p;
@@ -62,6 +77,9 @@ static void liveness(struct planner *s)
 	if (!s->setup)
 		for (int i = 0; i < p->noutputs; i++)
 			use(s, p->outputs[i].buffer, s->to);
+	for (int i = p->nsetup; i < s->to; i++)
+		if (p->steps[i].kind == TWRT_NEXT)
+			live_together(s, &p->steps[i]);
 	for (int i = p->nsetup; i < s->to; i++)
 		if (p->steps[i].kind == TWRT_LOOP)
 			live_through(s, i, i + p->steps[i].to);
@@ -343,6 +361,12 @@ static enum tw_code make(struct planner *s)
 	for (int b = 0; b < s->p->nbuffers; b++)
 		if (s->m->bytes[b] > s->m->room[b])
 			s->m->room[b] = s->m->bytes[b];
+	for (int i = s->p->nsetup; i < s->to; i++)
+		for (int k = 1; s->p->steps[i].kind == TWRT_NEXT && k + 1 < s->p->steps[i].nbuffers; k += 2) {
+			int64_t *a = &s->m->room[s->p->steps[i].buffers[k]],
+				*b = &s->m->room[s->p->steps[i].buffers[k + 1]];
+			*a = *b = *a > *b ? *a : *b;
+		}
 	share(s);
 	TWRT_TRY(place(s));
 	TWRT_TRY(steps(s));

@@ -90,7 +90,8 @@ enum twrt_step_kind {
 	/* Flow; the condition is a bool's first byte, `to` counts from the step itself.
 	   LOOP: buffers {count (i64), condition}, each may be absent. The steps up to NEXT at `to` run symbols[0] times, at
 	   most count times, while the conditions here and at NEXT hold; `symbol` is the number of the iteration.
-	   NEXT: buffers {condition or absent}; `to` leads back to LOOP; `symbol` becomes how many times the loop ran (-1:
+	   NEXT: buffers {condition or absent, a, b, ..}: each a and b, temporaries of equal size, change places: what was
+	   made in b is found in a from here on. `to` leads back to LOOP; `symbol` becomes how many times the loop ran (-1:
 	   nobody asks).
 	   SKIP: buffers {condition}: goes to `to` unless it holds; absent: always.
 	   SET: `symbol` becomes symbols[0]. */

@@ -121,11 +121,18 @@ static enum tw_code check_flow(const struct twrt_plan *p, int i, struct tw_error
 	const struct twrt_step *s = &p->steps[i];
 	const int64_t to = (int64_t)i + s->to;
 	NEED(i >= p->nsetup, "step %d: the set-up has no flow", i);
-	NEED(s->nbuffers == (s->kind == TWRT_LOOP  ? 2
-			     : s->kind == TWRT_SET ? 0
-						   : 1) &&
-		     s->nout == 0,
-	     "step %d: a flow step of %d buffers", i, s->nbuffers);
+	const int leading = s->kind == TWRT_LOOP ? 2 : s->kind == TWRT_SET ? 0 : 1;
+	const bool pairs = s->kind == TWRT_NEXT && s->nbuffers % 2 == 1;
+	NEED((s->nbuffers == leading || pairs) && s->nout == 0, "step %d: a flow step of %d buffers", i, s->nbuffers);
+	for (int k = leading; k < s->nbuffers; k++) {
+		const int b = s->buffers[k];
+		NEED(b >= 0 && p->buffers[b].kind == TWRT_TEMP, "step %d: buffer %d cannot change places", i, b);
+		for (int j = 0; j < p->nbuffers; j++)
+			NEED(p->buffers[j].kind != TWRT_ALIAS || p->buffers[j].of != b,
+			     "step %d: a part of buffer %d stays behind", i, b);
+		for (int j = leading; j < k; j++)
+			NEED(s->buffers[j] != b, "step %d: buffer %d changes places twice", i, b);
+	}
 	NEED(s->kind == TWRT_SET || (to >= p->nsetup && to <= p->nsteps), "step %d leads out of the plan", i);
 	if (s->kind == TWRT_SKIP) {
 		NEED(s->to > 0, "step %d skips backwards", i);

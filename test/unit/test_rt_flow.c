@@ -195,6 +195,66 @@ static void shared_values_live_through(void **state)
 	twrt_model_close(m);
 }
 
+/* v = x; three times: v' = v + x, and v and v' change places; y = 2 v. An odd number of changes, again and again. */
+static void values_change_places(void **state)
+{
+	(void)state;
+	static const char *const symbols[] = {"n", "zero", "i"};
+	const struct twrt_source sources[] = {{0, 0, {0}}, {-1, 0, rt_num(0)}, {-1, 0, rt_num(2)}};
+	const struct twrt_expr bytes = rt_op(TWRT_MUL, rt_sym(0), rt_num(4)), trips = rt_num(3);
+	const struct twrt_io inputs[] = {{"x", TWRT_F32, 1, {rt_sym(0)}, 0}};
+	const struct twrt_io outputs[] = {{"y", TWRT_F32, 1, {rt_sym(0)}, 1}};
+	struct twrt_buffer buffers[4];
+	for (int i = 0; i < 4; i++)
+		buffers[i] = (struct twrt_buffer){.kind = i == 0   ? TWRT_INPUT
+							  : i == 1 ? TWRT_OUTPUT
+								   : TWRT_TEMP,
+						  .bytes = bytes};
+	const int init[] = {0, 2}, none[] = {-1, -1};
+	int places[] = {-1, 2, 3};
+	const struct twrt_step steps[] = {copy(init), flow(TWRT_LOOP, 2, none, 2, 2, &trips),
+					  rt_step(K_ADD, rt_sym(0), 3, (int[]){2, 0, 3}, 1, (int[]){0}),
+					  flow(TWRT_NEXT, 3, places, -2, -1, NULL),
+					  rt_step(K_TWICE, rt_sym(0), 2, (int[]){2, 1}, 1, NULL)};
+	const struct twrt_plan p = {.nsymbols = 3,
+				    .symbols = symbols,
+				    .sources = sources,
+				    .ninputs = 1,
+				    .inputs = inputs,
+				    .noutputs = 1,
+				    .outputs = outputs,
+				    .nbuffers = 4,
+				    .buffers = buffers,
+				    .nsteps = 5,
+				    .steps = steps,
+				    .nkernels = K_COUNT,
+				    .kernels = rt_kernel_names};
+	struct twrt_model *m = rt_open(&p);
+	struct twrt_context *c;
+	good(twrt_context_new(m, 2, &c, &error));
+	float x[300];
+	for (int i = 0; i < 300; i++)
+		x[i] = (float)i;
+	for (int run = 0; run < 6; run++) {
+		const int64_t n = run % 3 == 2 ? 300 : 64;
+		good(twrt_set_input(c, 0, TWRT_F32, 1, &n, x, &error));
+		good(twrt_run(c, NULL, NULL, &error));
+		enum twrt_type type;
+		int rank;
+		int64_t dims[TWRT_MAX_RANK];
+		const void *y;
+		good(twrt_output(c, 0, &type, &rank, dims, &y, &error));
+		for (int64_t i = 0; i < n; i++)
+			assert_true(((const float *)y)[i] == 8 * x[i]);
+	}
+	twrt_context_free(c);
+	twrt_model_close(m);
+	places[2] = 1; /* an output stays where the caller wants it */
+	assert_int_equal(twrt_plan_validate(&p, false, &error), TW_ERR_MODEL);
+	places[2] = 2;
+	assert_int_equal(twrt_plan_validate(&p, false, &error), TW_ERR_MODEL);
+}
+
 /* y = go ? 2x : the first half of x. Symbols: n, zero, size. */
 static void skips(void **state)
 {
@@ -289,6 +349,7 @@ static void refused_plans(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(loops), cmocka_unit_test(shared_values_live_through),
-					   cmocka_unit_test(skips), cmocka_unit_test(refused_plans)};
+					   cmocka_unit_test(values_change_places), cmocka_unit_test(skips),
+					   cmocka_unit_test(refused_plans)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
