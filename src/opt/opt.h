@@ -37,7 +37,7 @@ struct tw_group {
 	struct tw_launch launch;
 };
 struct tw_groups {
-	bool apart; /* set by the caller: each definition stays a task of its own */
+	bool apart;		     /* set by the caller: each definition stays a task of its own */
 	VEC(struct tw_group *) list; /* in an order that respects dependences */
 };
 void opt_group(const struct tw_definitions *d, struct tw_groups *out);
