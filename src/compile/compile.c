@@ -71,9 +71,9 @@ static void schedule_and_lower(struct twc *c)
 void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder)
 {
 	twc_progress(c, "reading the model", 0, 1);
-	twc_graph(c, model, bytes, folder);	/* ONNX bytes -> graph */
-	optimise(c);				/* graph -> graph */
-	opt_lower(c->g, &c->definitions);	/* graph -> compute definitions */
+	twc_graph(c, model, bytes, folder); /* ONNX bytes -> graph */
+	optimise(c);			    /* graph -> graph */
+	opt_lower(c->g, &c->definitions);   /* graph -> compute definitions */
 	c->groups.apart = c->o->plain;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
 	schedule_and_lower(c);			/* tasks -> programs -> lowered programs */
@@ -162,8 +162,8 @@ static void pipeline(void *arg)
 	generate_code(c);			       /* programs -> C -> shared object */
 	if (c->o->keep)
 		twc_keep(c); /* tensors between steps -> outputs */
-	twc_plan(c);				       /* launches -> plan */
-	finish(j);				       /* constants computed; plan + code + weights -> image */
+	twc_plan(c);	     /* launches -> plan */
+	finish(j);	     /* constants computed; plan + code + weights -> image */
 }
 
 enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,

@@ -14,10 +14,10 @@ struct tw_compile_options {
 	int nfixed;	 /* symbols fixed at compile time */
 	const char *const *fixed_names;
 	const int64_t *fixed_values;
-	bool use_cache;	      /* of parts; the whole image's cache is the caller's, by tw_compile_key */
-	bool plain; /* no rewriting of the graph, no fusion: a kernel for each compute definition of each node */
-	bool keep;  /* tensors between the steps become outputs, behind the model's own: keep.c */
-	const char *dump_dir; /* the program after each pass; NULL: none */
+	bool use_cache; /* of parts; the whole image's cache is the caller's, by tw_compile_key */
+	bool plain;	/* no rewriting of the graph, no fusion: a kernel for each compute definition of each node */
+	bool keep;	/* tensors between the steps become outputs, behind the model's own: keep.c */
+	const char *dump_dir;				     /* the program after each pass; NULL: none */
 	void (*log)(void *arg, int level, const char *text); /* enum tw_log_level; NULL: none */
 	void *log_arg;
 	bool (*cancel)(void *arg); /* asked now and then; true: stop with TW_ERR_CANCELLED; NULL: never */

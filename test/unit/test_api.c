@@ -322,7 +322,8 @@ static void interpreted(void **state)
 	tilewright_tensor in = {.type = TILEWRIGHT_I32, .rank = 2, .dims = {2, 3}, .data = data, .bytes = sizeof(data)};
 	good(tilewright_interpret_file(path, NULL, 1, &in, 1e6, taken, &calls));
 	assert_int_equal(calls, 1);
-	WRONG(tilewright_interpret_file(path, NULL, 1, &in, 0, taken, &calls), TILEWRIGHT_ERROR_UNSUPPORTED, "not this");
+	WRONG(tilewright_interpret_file(path, NULL, 1, &in, 0, taken, &calls), TILEWRIGHT_ERROR_UNSUPPORTED,
+	      "not this");
 	WRONG(tilewright_interpret_file(path, NULL, 1, NULL, 1e6, taken, &calls), TILEWRIGHT_ERROR_USAGE, "NULL");
 	WRONG(tilewright_interpret_file("/no/such", NULL, 1, &in, 1e6, taken, &calls), TILEWRIGHT_ERROR_IO, "/no/such");
 	in.bytes--;
@@ -458,13 +459,10 @@ static void cancelled_from_elsewhere(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(model_facts),
-					   cmocka_unit_test(cached),
-					   cmocka_unit_test(no_cache_folder),
-					   cmocka_unit_test(bundles),
-					   cmocka_unit_test(errors),
-					   cmocka_unit_test(interpreted),
-					   cmocka_unit_test(error_per_thread),
-					   cmocka_unit_test(cancelled_from_elsewhere)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(model_facts),	    cmocka_unit_test(cached),
+		cmocka_unit_test(no_cache_folder),  cmocka_unit_test(bundles),
+		cmocka_unit_test(errors),	    cmocka_unit_test(interpreted),
+		cmocka_unit_test(error_per_thread), cmocka_unit_test(cancelled_from_elsewhere)};
 	return cmocka_run_group_tests(tests, start, end);
 }
