@@ -159,6 +159,10 @@ static void expand_body(struct expander *x, const struct scope *from, const stru
 	struct scope s = {.fn = from->fn, .call = from->call, .outer = from, .depth = from->depth + 1};
 	s.prefix = arena_printf(a, "%s.%d/", which, x->calls++);
 	strmap_init(&s.names, a);
+	for (int i = 0; i < g->inputs.n + g->outputs.n; i++)
+		if (!*(i < g->inputs.n ? g->inputs.at[i] : g->outputs.at[i - g->inputs.n]).name)
+			tw_raise(TW_ERR_MODEL, "node '%s' (%s): an input or output of '%s' has no name", call->name,
+				 call->op_type, which);
 	for (int i = 0; i < g->inputs.n; i++) {
 		define_name(x, &s, g->inputs.at[i].name);
 		in[i] = outer_name(x, &s, g->inputs.at[i].name);
@@ -257,6 +261,9 @@ static void expand_loop(struct expander *x, const struct scope *from, const stru
 	if (call->nin < lead || scanned < 0 || scanned > call->nin || (scan && scanned == 0))
 		tw_raise(TW_ERR_MODEL, "node '%s' (%s): has %d inputs", call->name, call->op_type, call->nin);
 	const int values = call->nin - lead - (int)scanned;
+	for (int i = lead; i < call->nin; i++)
+		if (!*call->in[i])
+			tw_raise(TW_ERR_MODEL, "node '%s' (%s): input %d is missing", call->name, call->op_type, i);
 	if (!branch_graph(x, call, "body", &g) || g.inputs.n != call->nin || g.outputs.n < own + values ||
 	    g.outputs.n - own < call->nout)
 		tw_raise(TW_ERR_MODEL, "node '%s' (%s): 'body' must be a graph of %d inputs and %d outputs or more",
