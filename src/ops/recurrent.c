@@ -1,4 +1,4 @@
-/* recurrent.c: RNN, GRU and LSTM.
+/* recurrent.c: RNN, GRU and LSTM, and its form with quantised weights.
  *
  * The input's part of all gates is one matmul over all steps, biases included. The recurrence is a loop over
  * definitions (ops/flow.h) that runs both directions at once: a direction is an axis, and going backwards is a matter
@@ -36,7 +36,8 @@ static void read_cell(struct tw_opctx *x, struct tw_cell *c)
 	c->time = tw_in_dim(x, X, c->batch_first ? 1 : 0);
 	c->batch = tw_in_dim(x, X, c->batch_first ? 0 : 1);
 	c->input = tw_in_dim(x, X, 2);
-	c->hidden = tw_in_dim(x, R, 2);
+	c->quantized = !strcmp(name, "DynamicQuantizeLSTM");
+	c->hidden = tw_in_dim(x, R, c->quantized ? 1 : 2);
 	tw_cell_activations(x, c);
 }
 
@@ -60,15 +61,18 @@ static void infer(struct tw_opctx *x)
 {
 	struct tw_cell c;
 	tw_need_type(x, X, "float");
-	for (int i = W; i <= PEEPHOLES; i++)
+	read_cell(x, &c);
+	for (int i = c.quantized ? BIAS : W; i <= PEEPHOLES; i++)
 		if (tw_has_in(x, i) && i != LENGTHS && tw_in_type(x, i) != tw_in_type(x, X))
 			tw_op_fail(x, TW_ERR_MODEL, "input %d has another type than X", i);
-	read_cell(x, &c);
 	const E d = twir_index(x->m, c.directions), h = c.hidden;
 	if (tw_attr_find(x->node, "hidden_size"))
 		tw_same_size(x, twir_index(x->m, tw_attr_int(x->node, "hidden_size", 0)), h, "hidden size");
-	need_shape(x, W, "W", 3, d, times(x, c.gates, h), c.input);
-	need_shape(x, R, "R", 3, d, times(x, c.gates, h), h);
+	const E columns = times(x, c.gates, h);
+	if (c.quantized)
+		tw_cell_check_quantized(x, &c, columns);
+	need_shape(x, W, "W", 3, d, c.quantized ? c.input : columns, c.quantized ? columns : c.input);
+	need_shape(x, R, "R", 3, d, c.quantized ? h : columns, c.quantized ? columns : h);
 	need_shape(x, BIAS, "B", 2, d, times(x, 2 * c.gates, h), NULL);
 	need_shape(x, LENGTHS, "sequence_lens", 1, c.batch, NULL, NULL);
 	if (c.lengths)
@@ -86,6 +90,8 @@ static void infer(struct tw_opctx *x)
 /* (direction, inner, rows) of a weight (direction, rows, inner): the form that matmuls read */
 static struct twir_tensor *turned(struct tw_opctx *x, const struct tw_cell *c, int input, const char *name)
 {
+	if (c->quantized)
+		return tw_cell_dequantized(x, input, name);
 	struct twir_tensor *w = tw_x(x, input);
 	const E shape[] = {w->shape[0], w->shape[2], w->shape[1]};
 	struct twir_tensor *t = tw_temp(x, name, c->type, 3, shape);
@@ -121,6 +127,8 @@ static void project(struct tw_opctx *x, struct tw_cell *c)
 	tw_unflatten(x, i[0], 2, shape, at);
 	const E swapped[] = {at[1], at[0], i[1]}, straight[] = {at[0], at[1], i[1]};
 	tw_define(x, in, axes, tw_load(x, tw_x(x, X), 3, c->batch_first ? swapped : straight));
+	if (c->quantized)
+		in = tw_cell_rounded(x, in);
 	const E out[] = {twir_index(m, c->directions), rows, times(x, c->gates, c->hidden)};
 	struct twir_tensor *y = tw_temp(x, "projected", c->type, 3, out);
 	axes = tw_axes(x, y, &i);
@@ -270,5 +278,12 @@ const struct tw_op tw_ops_recurrent[] = {
 	{.name = "GRU", .since = 14, .in = {3, 6}, .out = {0, 2}, .attrs = attrs_gru14, CELL},
 	{.name = "LSTM", .since = 7, .until = 13, .in = {3, 8}, .out = {0, 3}, .attrs = attrs_lstm7, CELL},
 	{.name = "LSTM", .since = 14, .in = {3, 8}, .out = {0, 3}, .attrs = attrs_lstm14, CELL},
+	{.name = "DynamicQuantizeLSTM",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = {3, 12},
+	 .out = {0, 3},
+	 .attrs = attrs_lstm7,
+	 CELL},
 	{0},
 };

@@ -19,7 +19,8 @@ struct tw_cell {
 	bool batch_first; /* layout 1 */
 	bool lengths;	  /* sequence_lens is given */
 	bool input_forget, linear_before_reset;
-	float clip;	       /* 0: none */
+	bool quantized; /* DynamicQuantizeLSTM: weights are (direction, input or hidden, gates * hidden) already */
+	float clip;	/* 0: none */
 	enum twir_scalar type; /* of all arithmetic */
 	const struct twir_expr *time, *batch, *input, *hidden;
 	struct tw_cell_activation activation[2][3];
@@ -42,5 +43,11 @@ void tw_cell_step(struct tw_opctx *x, struct tw_cell *c, struct twir_tensor *h, 
 const struct twir_expr *tw_cell_time(struct tw_opctx *x, const struct tw_cell *c, const struct twir_expr *step,
 				     const struct twir_expr *d, const struct twir_expr *b);
 const struct twir_expr *tw_cell_length(struct tw_opctx *x, const struct twir_expr *b);
+
+/* recurrent_quantized.c. Types and shapes of what DynamicQuantizeLSTM adds */
+void tw_cell_check_quantized(struct tw_opctx *x, const struct tw_cell *c, const struct twir_expr *columns);
+/* Each matrix of t rounded to one of 256 equal steps from its least to its greatest value, 0 among them */
+struct twir_tensor *tw_cell_rounded(struct tw_opctx *x, struct twir_tensor *t);
+struct twir_tensor *tw_cell_dequantized(struct tw_opctx *x, int input, const char *name);
 
 #endif
