@@ -49,6 +49,9 @@ PACKAGES = {
                         "2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec"),
     }),
     "ddddocr==1.6.1": ("c7c70f4ae2d0335440ae8b272eea48c9f6888ecef46785fe2311f0c97a133935", {
+        "ddddocr": ("ddddocr/common.onnx", "33b5cd351ee94e73a6bf8fa18c415ed8b819b3ffd342e267c30d8ad8334e34e8"),
+        "ddddocr_old": ("ddddocr/common_old.onnx",
+                        "b8f2ad9cbc1f2e3922a6cb9459e30824e7e2467f3fb4fd61420640e34ea0bf68"),
         "ddddocr_det": ("ddddocr/common_det.onnx",
                         "6faa8ea85a8c1a634e5050c4a138fca10f30194e0d7abbe9ade1fcd423af6ed6"),
     }),

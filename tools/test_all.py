@@ -4,7 +4,7 @@
 usage: test_all.py [--build DIR] [--all] [--only STAGE]... [--list]
 
 Stages run in order: checks of the sources, unit tests (those that ctest knows), tests of the tools, folders of small models
-against what they must compute (test/cases and the node cases of the onnx package), the kernels of all these models.
+against what they must compute (test/cases, the node cases of the onnx package, those of tools/runtime_cases.py), the kernels of all these models.
 --all adds the long ones: more samples, models with constant inputs, kernels of real models, all under the sanitizers.
 Each runner prints one line here and writes what it says to DIR/test-logs/; of a failed one the end is shown.
 
@@ -130,6 +130,12 @@ def case_jobs(build):
     yield cases_job(build, "cases", CASES, "cases")
 
 
+def runtime_jobs(build):
+    folder = os.path.join(build, "runtime_cases")
+    subprocess.run(python("runtime_cases.py", folder), cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    yield cases_job(build, "runtime", folder, "runtime")
+
+
 def node_jobs(build):
     yield cases_job(build, "node", node_folder(build), "node")
 
@@ -177,7 +183,7 @@ def sanitizer_case_jobs(build):
 
 
 STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs),
-          ("kernels", kernel_jobs)]
+          ("runtime", runtime_jobs), ("kernels", kernel_jobs)]
 LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_cases_jobs),
                ("node-constants", constant_node_jobs), ("model-kernels", model_kernel_jobs),
                ("sanitizers", sanitizer_unit_jobs), ("sanitizer-cases", sanitizer_case_jobs)]
