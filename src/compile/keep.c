@@ -3,10 +3,17 @@
  * changes: a run that keeps its tensors computes what any other run does. */
 #include "compile/compile_int.h"
 
+/* Tensors inside a loop or branch come to be many times or not at all: only what marks hand out of them is kept. */
 static void gather(struct twc *c, struct tw_map *made)
 {
+	int depth = 0;
 	for (int i = 0; i < c->groups.list.n; i++) {
 		const struct tw_group *g = c->groups.list.at[i];
+		depth -= g->mark && (g->mark->kind == TW_MARK_NEXT || g->mark->kind == TW_MARK_END);
+		const bool inside = depth > 0;
+		depth += g->mark && (g->mark->kind == TW_MARK_LOOP || g->mark->kind == TW_MARK_IF);
+		if (inside)
+			continue;
 		for (int k = 0; k < g->launch.kernels.n; k++) {
 			const struct tw_kernel *kernel = &g->launch.kernels.at[k];
 			for (int a = kernel->nargs - kernel->nout; a < kernel->nargs; a++)
@@ -35,6 +42,13 @@ void twc_keep(struct twc *c)
 				continue;
 			vec_push(g->arena, &g->outputs, t);
 		}
+	}
+	for (int i = 0; i < own; i++) { /* outputs that a loop or branch hands out, which is no node of the model's */
+		bool kept = false;
+		for (int k = own; k < g->outputs.n; k++)
+			kept |= g->outputs.at[k] == g->outputs.at[i];
+		if (!kept && g->tensors.at[g->outputs.at[i]].producer != TW_NONE)
+			vec_push(g->arena, &g->outputs, g->outputs.at[i]);
 	}
 	c->nkept = g->outputs.n - own;
 }
