@@ -4,6 +4,7 @@
 #   make test         build and run the tests
 #   make test-all     ... the long ones too (more samples, constant inputs, kernels of real networks, sanitizers)
 #   make test-models  fetch real networks, compare with ONNX Runtime, print a table; check all of their kernels
+#                     (MODELS: groups or names of tools/models.py; "ocr nets transformers packages" is all of them, 3 GB)
 #   make build        the library and the command line, in build/
 #   make lint         include directions, target text, layout of the sources
 #   make format       lay out the sources
@@ -11,6 +12,7 @@
 
 BUILD ?= build
 WERROR ?= OFF
+MODELS ?= ocr nets
 VENV := $(or $(TILEWRIGHT_VENV),.venv)
 PYTHON := $(VENV)/bin/python
 
@@ -36,7 +38,7 @@ test-all: build venv
 	@$(PYTHON) tools/test_all.py --build $(BUILD) --all
 
 test-models: build venv
-	@$(PYTHON) tools/run_models.py $(BUILD)/tilewright
+	@$(PYTHON) tools/run_models.py $(BUILD)/tilewright $(MODELS)
 	@$(PYTHON) tools/run_kernels.py $(BUILD)/kernels_check --models
 
 demo: configure
