@@ -2,6 +2,7 @@
 #include "rt_build.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -27,6 +28,21 @@ static void fail(const char *what)
 {
 	perror(what);
 	exit(2);
+}
+
+/* Memory that lives as long as the process, and is known to: plans point into each other. */
+static void *keep(size_t bytes)
+{
+	static struct block {
+		struct block *next;
+		max_align_t at[];
+	} * blocks;
+	struct block *b = malloc(sizeof(*b) + bytes);
+	if (b == NULL)
+		fail("malloc");
+	b->next = blocks;
+	blocks = b;
+	return b->at;
 }
 
 struct twrt_code rt_kernels(void)
@@ -60,9 +76,7 @@ struct twrt_code rt_kernels(void)
 
 static struct twrt_expr join(struct twrt_expr a, struct twrt_expr b, int more, const int64_t *words)
 {
-	int64_t *code = malloc((size_t)(a.n + b.n + more) * sizeof(*code));
-	if (code == NULL)
-		fail("malloc");
+	int64_t *code = keep((size_t)(a.n + b.n + more) * sizeof(*code));
 	if (a.n)
 		memcpy(code, a.code, (size_t)a.n * sizeof(*code));
 	if (b.n)
@@ -98,10 +112,8 @@ struct twrt_step rt_step(int kernel, struct twrt_expr elements, int nbuffers, co
 			      .program = rt_kernel_names[kernel]};
 	s.cores = rt_op(TWRT_CEILDIV, elements, rt_num(64));
 	s.scratch = kernel == K_TWICE ? rt_num(256) : rt_num(0);
-	int *b = malloc((size_t)nbuffers * sizeof(*b)), *in = malloc(sizeof(*in) * (size_t)nout);
-	struct twrt_expr *symbols = malloc(2 * sizeof(*symbols));
-	if (b == NULL || in == NULL || symbols == NULL)
-		fail("malloc");
+	int *b = keep((size_t)nbuffers * sizeof(*b)), *in = keep(sizeof(*in) * (size_t)nout);
+	struct twrt_expr *symbols = keep(2 * sizeof(*symbols));
 	memcpy(b, buffers, (size_t)nbuffers * sizeof(*b));
 	for (int i = 0; i < nout; i++)
 		in[i] = inplace ? inplace[i] : -1;

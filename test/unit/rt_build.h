@@ -13,7 +13,7 @@ extern const char *const rt_kernel_names[K_COUNT];
 
 struct twrt_expr rt_num(int64_t x);
 struct twrt_expr rt_sym(int s);
-struct twrt_expr rt_op(enum twrt_opcode op, struct twrt_expr a, struct twrt_expr b); /* leaks: tests are short */
+struct twrt_expr rt_op(enum twrt_opcode op, struct twrt_expr a, struct twrt_expr b); /* never freed: tests are short */
 struct twrt_step rt_step(int kernel, struct twrt_expr elements, int nbuffers, const int *buffers, int nout,
 			 const int *inplace);
 
