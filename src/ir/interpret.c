@@ -236,7 +236,19 @@ static void run_job(struct job *j, void (*fn)(void *arg))
 void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
 		    const struct twir_data *params)
 {
-	struct job j = {.x = {.m = m, .name = p->name, .what = "program", .program = p, .binding = b},
+	const struct twir_limits none = {0};
+	twir_interpret_within(m, p, b, params, &none);
+}
+
+void twir_interpret_within(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+			   const struct twir_data *params, const struct twir_limits *limits)
+{
+	struct job j = {.x = {.m = m,
+			      .name = p->name,
+			      .what = "program",
+			      .program = p,
+			      .binding = b,
+			      .steps = limits->steps > 0 ? limits->steps : INT64_MAX},
 			.params = params};
 	run_job(&j, do_program);
 }
@@ -245,7 +257,12 @@ void twir_interpret_compute(struct twir_module *m, const struct twir_compute *c,
 			    const struct twir_env *inputs, struct twir_data out)
 {
 	const struct twir_env none = {0};
-	struct job j = {.x = {.m = m, .name = c->out->name, .what = "definition", .compute = c, .binding = b},
+	struct job j = {.x = {.m = m,
+			      .name = c->out->name,
+			      .what = "definition",
+			      .compute = c,
+			      .binding = b,
+			      .steps = INT64_MAX},
 			.inputs = inputs ? inputs : &none,
 			.out = out};
 	run_job(&j, do_compute);

@@ -174,6 +174,7 @@ struct twiri_machine {
 	int worker_slot[TWIR_LEVELS];
 	uint32_t phase; /* of barriers and regions; grows */
 	int64_t serial; /* of core items and blocks */
+	int64_t steps;	/* that may still be taken */
 };
 
 /* interpret_arith.c */
@@ -216,6 +217,13 @@ bool twiri_map_step(const struct twiri_site *site, union twiri_slot *s);
 bool twiri_map_inside(const struct twiri_site *site, const union twiri_slot *s);
 
 /* interpret_run.c: runs one frame until it ends or meets a barrier */
+_Noreturn void twiri_out_of_steps(struct twiri_machine *x);
+static inline void twiri_step(struct twiri_machine *x, int64_t n) /* on every way back in the code, and for long work */
+{
+	x->steps -= n;
+	if (x->steps < 0)
+		twiri_out_of_steps(x);
+}
 void twiri_run(struct twiri_machine *x, struct twiri_frame *f);
 
 /* interpret_code.c, interpret_expr.c: translation */

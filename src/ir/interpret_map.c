@@ -95,7 +95,7 @@ bool twiri_map_begin(struct twiri_machine *x, struct twiri_frame *f, const struc
 			   (long long)workers, (long long)there);
 	if (worker >= workers || !twiri_map_start(site, f->s, worker))
 		return false;
-	while (!twiri_map_inside(site, f->s))
+	for (; !twiri_map_inside(site, f->s); twiri_step(x, 1))
 		if (!twiri_map_step(site, f->s))
 			return false;
 	return true;

@@ -283,6 +283,7 @@ void twiri_declare(struct twiri_machine *x, struct twiri_frame *f, const struct 
 	}
 	if (cells > MAX_LOCAL_BYTES / d->bytes)
 		twiri_fail(x, decl->stmt, NULL, "%lld elements are too many for a local tensor", (long long)cells);
+	twiri_step(x, cells / 64);
 	const bool track = shared || (!x->gpu && !d->mirror);
 	if (!d->state || cells > d->capacity) {
 		d->capacity = cells;

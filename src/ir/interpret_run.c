@@ -46,16 +46,25 @@ static bool next_lane(struct twiri_machine *x, struct twiri_frame *f)
 	return false;
 }
 
-static bool next_task(const struct twiri_site *site, union twiri_slot *s)
+static bool next_task(struct twiri_machine *x, const struct twiri_site *site, union twiri_slot *s)
 {
-	while (twiri_map_step(site, s))
+	while (twiri_map_step(site, s)) {
+		twiri_step(x, 1);
 		if (twiri_map_inside(site, s))
 			return true;
+	}
 	return false;
+}
+
+void twiri_out_of_steps(struct twiri_machine *x)
+{
+	tw_raise(TW_ERR_CANCELLED, "%s %s: more steps than allowed; a loop may be far longer than meant", x->what,
+		 x->name);
 }
 
 void twiri_run(struct twiri_machine *x, struct twiri_frame *f)
 {
+	twiri_step(x, 1);
 	const struct twiri_ins *const code = x->code.at;
 	const struct twiri_ins *in = &code[f->pc];
 	union twiri_slot *const s = f->s;
@@ -125,6 +134,7 @@ void twiri_run(struct twiri_machine *x, struct twiri_frame *f)
 			}
 			break;
 		case OP_LOOP_NEXT:
+			twiri_step(x, 1);
 			if (++d->i < a->i) {
 				in += in->c;
 				continue;
@@ -137,7 +147,7 @@ void twiri_run(struct twiri_machine *x, struct twiri_frame *f)
 			}
 			break;
 		case OP_MAP_NEXT:
-			if (next_task(&x->sites.at[in->a], s)) {
+			if (next_task(x, &x->sites.at[in->a], s)) {
 				in += in->c;
 				continue;
 			}
@@ -147,6 +157,7 @@ void twiri_run(struct twiri_machine *x, struct twiri_frame *f)
 			x->phase++;
 			break;
 		case OP_LANE_NEXT:
+			twiri_step(x, 1);
 			if (!next_lane(x, f)) {
 				in += in->c;
 				continue;

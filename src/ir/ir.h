@@ -435,6 +435,24 @@ void twir_verify_program(struct twir_module *m, const struct twir_program *p, en
 void twir_verify_func(struct twir_module *m, const struct twir_func *f, enum tw_code blame);
 void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, enum tw_code blame);
 
+/* diagnose.c: what a person who writes a program should know of it, errors first, each part in the order of the text. An error is certain: the program
+   cannot be right. What is neither proved right nor wrong is listed as unproved: the interpreter checks it where it runs. A fault of structure (types, scopes,
+   levels: what twir_verify_program refuses) is reported alone, since everything else builds on it. */
+enum twir_severity { TWIR_ERROR, TWIR_WARNING, TWIR_UNPROVED, TWIR_SEVERITIES };
+struct twir_diagnostic {
+	enum twir_severity severity;
+	int line, column;      /* of the text; 0: none */
+	const char *text;      /* the reason, one line */
+	const char *hint;      /* NULL: none */
+	const char *statement; /* the first line of the statement; NULL: the program's head */
+};
+struct twir_diagnostics {
+	int n, count[TWIR_SEVERITIES];
+	struct twir_diagnostic *at; /* in the arena */
+};
+const char *twir_severity_name(enum twir_severity s); /* "error", "warning", "unproved" */
+struct twir_diagnostics twir_diagnose_program(struct twir_module *m, const struct twir_program *p, struct tw_arena *a);
+
 /* simplify.c: integer and boolean arithmetic made canonical with the facts of variables: sums of products in id order, (x / c) * c + x % c = x,
    (a * c + b) / c = a + b / c, bounds decide comparisons, min, max, / and %. Floats: only what is exact. Each rule shrinks or canonises, so it ends. */
 struct twir_range {
@@ -475,6 +493,12 @@ struct twir_data { /* a tensor in memory, in its layout, storage type */
 };
 void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
 		    const struct twir_data *params);
+/* The same within limits, for programs that nobody vouches for. */
+struct twir_limits {
+	int64_t steps; /* turns of loops of all workers together and bodies of theirs; beyond it TW_ERR_CANCELLED is raised; 0: none */
+};
+void twir_interpret_within(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+			   const struct twir_data *params, const struct twir_limits *limits);
 /* The value of a compute definition, element by element in row order; loads look up inputs by tensor. */
 struct twir_env {
 	int n;

@@ -14,6 +14,13 @@ _Noreturn void twir_verify_fail(struct twir_verifier *v, const char *fmt, ...)
 	vsnprintf(reason, sizeof(reason), fmt, args);
 	va_end(args);
 	struct tw_error e;
+	if (v->report)
+		*v->report = (struct twir_diagnostic){.severity = TWIR_ERROR,
+						      .line = v->stmt ? v->stmt->line : 0,
+						      .column = v->stmt ? v->stmt->column : 0,
+						      .text = arena_strdup(v->report_arena, reason),
+						      .statement = v->stmt ? twir_print_head(v->report_arena, v->stmt)
+									   : NULL};
 	if (v->stmt && v->stmt->line)
 		snprintf(place, sizeof(place), ", line %d:%d", v->stmt->line, v->stmt->column);
 	if (v->stmt)
@@ -485,12 +492,14 @@ static void find_local(void *arg, const struct twir_expr *e)
 	*local |= e->kind == TWIR_Var && e->u.var->kind != TWIR_SYMBOL;
 }
 
-void twir_verify_program(struct twir_module *m, const struct twir_program *p, enum tw_code blame)
+void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, struct twir_diagnostic *report,
+			   struct tw_arena *report_arena)
 {
-	(void)m;
 	struct twir_verifier v;
 	start(&v, blame, "program", p->name);
 	v.prog = p;
+	v.report = report;
+	v.report_arena = report_arena;
 	check_launch(&v);
 	for (int i = 0; i < p->nparams; i++) {
 		const struct twir_tensor *t = p->params[i];
@@ -512,6 +521,12 @@ void twir_verify_program(struct twir_module *m, const struct twir_program *p, en
 	}
 	check_block(&v, p->body);
 	arena_free(v.arena);
+}
+
+void twir_verify_program(struct twir_module *m, const struct twir_program *p, enum tw_code blame)
+{
+	(void)m;
+	twir_verify_reporting(p, blame, NULL, NULL);
 }
 
 void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, enum tw_code blame)

@@ -9,6 +9,9 @@ enum { SEEN_VISIBLE = 1, SEEN_GONE = 2 };
 struct twir_verifier {
 	struct tw_arena *arena; /* of this run; freed before raising */
 	enum tw_code blame;
+	struct twir_diagnostic
+		*report; /* where a fault is told beside raising it, its texts in report_arena; NULL: nowhere */
+	struct tw_arena *report_arena;
 	const char *what, *name;	 /* "program", its name */
 	const struct twir_program *prog; /* NULL: a definition or func */
 	const struct twir_compute *compute;
@@ -34,6 +37,10 @@ _Noreturn void twir_verify_fail(struct twir_verifier *v, const char *fmt, ...) T
 void twir_verify_bind(struct twir_verifier *v, const void *object, const char *name);
 void twir_verify_unbind(struct twir_verifier *v, int mark);
 bool twir_verify_visible(const struct twir_verifier *v, const void *object);
+
+/* verify.c: twir_verify_program that also fills in *report when it raises */
+void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, struct twir_diagnostic *report,
+			   struct tw_arena *report_arena);
 
 /* verify_expr.c */
 void twir_verify_expr(struct twir_verifier *v,
