@@ -51,21 +51,46 @@ static void after_pass(void *arg, const char *name, const struct twir_program *p
 	s->c->after(s->c->after_arg, s->c, s->number, name, p);
 }
 
+static void lower(struct twc *c, const struct tw_launch *launch)
+{
+	for (int k = 0; k < launch->kernels.n; k++) {
+		struct stage s = {c, c->programs.n};
+		struct twir_program *p = launch->kernels.at[k].program;
+		tw_lower(c->m, p, &c->target, c->after ? after_pass : NULL, &s);
+		vec_push(c->arena, &c->programs, p);
+	}
+}
+
+/* What a template prepares of constants is a task like any other; it stands before the one that asked for it. */
+static struct tw_group *prepared(struct twc *c, const struct tw_group *g, struct twir_compute *definition)
+{
+	struct tw_group *made = ARENA_NEW(c->arena, struct tw_group);
+	made->node = g->node;
+	made->label = arena_printf(c->arena, "prepare %s", g->label);
+	made->setup = true;
+	made->task = (struct tw_task){
+		.m = c->m, .name = arena_printf(c->arena, "prepare_%s", g->task.name), .anchor = definition};
+	return made;
+}
+
 static void schedule_and_lower(struct twc *c)
 {
+	struct tw_groups all = {.apart = c->groups.apart, .constants = c->groups.constants};
 	for (int i = 0; i < c->groups.list.n; i++) {
 		struct tw_group *g = c->groups.list.at[i];
 		twc_progress(c, "scheduling", i, c->groups.list.n);
-		if (!g->task.anchor)
-			continue;
-		tw_schedule(&g->task, &c->target, &g->launch);
-		for (int k = 0; k < g->launch.kernels.n; k++) {
-			struct stage s = {c, c->programs.n};
-			struct twir_program *p = g->launch.kernels.at[k].program;
-			tw_lower(c->m, p, &c->target, c->after ? after_pass : NULL, &s);
-			vec_push(c->arena, &c->programs, p);
+		if (g->task.anchor)
+			tw_schedule(&g->task, &c->target, &g->launch);
+		for (int k = 0; k < g->launch.prepared.n; k++) {
+			struct tw_group *before = prepared(c, g, g->launch.prepared.at[k]);
+			tw_schedule(&before->task, &c->target, &before->launch);
+			lower(c, &before->launch);
+			vec_push(c->arena, &all.list, before);
 		}
+		lower(c, &g->launch);
+		vec_push(c->arena, &all.list, g);
 	}
+	c->groups = all;
 }
 
 void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder)

@@ -81,6 +81,18 @@ static bool tensor_constant(const struct grouping *x, const struct twir_tensor *
 	return id && x->g->tensors.at[id - 1].data;
 }
 
+/* All tensors that depend on constants only: templates may prepare what they load of them. */
+static void list_constants(const struct grouping *x, struct tw_map *constants)
+{
+	map_init(constants, x->a);
+	for (int i = 0; i < x->g->tensors.n; i++)
+		if (x->g->tensors.at[i].data && x->g->tensors.at[i].ir)
+			map_set_ptr(constants, x->g->tensors.at[i].ir, constants);
+	for (int i = 0; i < x->n; i++)
+		if (x->def[i].c && x->def[i].constant)
+			map_set_ptr(constants, x->def[i].c->out, constants);
+}
+
 static void see_symbol(void *arg, const struct twir_expr *e)
 {
 	if (e->kind == TWIR_Var && e->u.var->kind == TWIR_SYMBOL)
@@ -518,6 +530,7 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 		continue;
 	if (!out->apart)
 		join_epilogues(&x);
+	list_constants(&x, &out->constants);
 	for (int i = 0; i < x.n; i++) {
 		struct def *p = &x.def[i];
 		if (p->gone || (p->c && p->anchor && p->consumer >= 0))
@@ -537,7 +550,8 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 					       .name = program_name(&x, r, r == p ? NULL : p),
 					       .anchor = r->c,
 					       .consumer = r == p ? NULL : p->c,
-					       .nproducers = r->producers.n};
+					       .nproducers = r->producers.n,
+					       .constants = out->apart || r->constant ? NULL : &out->constants};
 		group->task.producers = ARENA_ARRAY(x.a, struct twir_compute *, r->producers.n);
 		for (int k = 0; k < r->producers.n; k++)
 			group->task.producers[k] = x.def[r->producers.at[k]].c;

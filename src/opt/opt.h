@@ -39,6 +39,7 @@ struct tw_group {
 struct tw_groups {
 	bool apart;		     /* set by the caller: each definition stays a task of its own */
 	VEC(struct tw_group *) list; /* in an order that respects dependences */
+	struct tw_map constants;     /* keys: tensors that depend on constants only */
 };
 void opt_group(const struct tw_definitions *d, struct tw_groups *out);
 

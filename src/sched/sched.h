@@ -15,6 +15,8 @@ struct tw_task {
 	struct twir_compute **producers;
 	struct twir_compute *
 		consumer; /* NULL, or one injective definition that loads anchor->out at one place, by an invertible index map */
+	const struct tw_map
+		*constants; /* keys: tensors whose values are known when the model is compiled; NULL: prepare nothing */
 };
 
 /* One kernel of a launch: a program and the compute tensors that are its parameters, inputs first. */
@@ -25,10 +27,11 @@ struct tw_kernel {
 	int *inplace; /* nout: input position whose buffer the output may take over, or -1 */
 };
 
-/* The host-level launch of a task: kernels in order; tensors that only live between them are `temps`. */
+/* The host-level launch of a task: kernels in order. Tensors (scope TWIR_TENSOR) that only live between them are stored by one and loaded by a later one.
+ * prepared: definitions over constants (packed weights, transformed filters), computed once, at compile time; the kernels load their outputs. */
 struct tw_launch {
 	VEC(struct tw_kernel) kernels;
-	VEC(struct twir_tensor *) temps;
+	VEC(struct twir_compute *) prepared;
 };
 
 /* A point of a hardware-centric schedule space. */
@@ -76,6 +79,14 @@ void tw_fuse_epilogue(struct twir_module *m, struct twir_program *p, struct twir
 bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, const struct twir_expr *const *extents,
 	       int nindex, const struct twir_expr *const *index, const struct twir_expr *const *shape,
 	       const struct twir_expr *const *coords, const struct twir_expr **axis);
+
+/* prepare.c: what a template computes of constants at compile time. tw_is_constant: e (of the anchor, producers not yet fused) depends on constants only; tells
+   nothing of e's own variables. tw_prepare: defines a tensor of that shape whose element at the axes is value, with the task's producers inlined; the
+   template loads it like any compute tensor. Shapes must be free of symbols. */
+bool tw_is_constant(const struct tw_task *task, const struct twir_expr *e);
+struct twir_tensor *tw_prepare(const struct tw_task *task, struct tw_launch *out, const char *name,
+			       enum twir_scalar type, int rank, const struct twir_expr *const *shape,
+			       struct twir_var *const *axes, const struct twir_expr *value);
 
 /* define.c: definitions as algebra */
 const struct twir_expr *tw_inline(struct twir_module *m, const struct twir_expr *e,
