@@ -81,6 +81,11 @@ static void mark_block(struct cgen *g, const struct twir_stmt *list)
 			mark_block(g, s->u.branch.other);
 			mark(g, s->u.branch.cond);
 			break;
+		case TWIR_PREFETCH:
+			for (int i = 0; i < s->u.prefetch.n; i++)
+				mark(g, s->u.prefetch.index[i]);
+			map_set_ptr(&g->live, s->u.prefetch.tensor, s->u.prefetch.tensor);
+			break;
 		default:
 			break;
 		}
@@ -202,6 +207,15 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 	buf_puts(&g->out, ";\n");
 }
 
+/* For reading, into the second-level cache: what comes next is bigger than the first. */
+static void prefetch(struct cgen *g, const struct twir_stmt *s)
+{
+	tabs(g);
+	buf_puts(&g->out, "__builtin_prefetch(");
+	cgen_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
+	buf_puts(&g->out, ", 0, 2);\n");
+}
+
 static void block(struct cgen *g, const struct twir_stmt *list);
 
 static void loop(struct cgen *g, const struct twir_stmt *s)
@@ -271,6 +285,9 @@ static void block(struct cgen *g, const struct twir_stmt *list)
 			buf_puts(&g->out, "}\n");
 			break;
 		case TWIR_BARRIER: /* a core item has one thread: nothing to wait for */
+			break;
+		case TWIR_PREFETCH:
+			prefetch(g, s);
 			break;
 		case TWIR_FORMAP:
 			TW_CHECK(false, "program %s: a mapping is left in lowered code", g->p->name);

@@ -265,3 +265,14 @@ const char *twir_bad_store(const struct twir_tensor *t, int n, const struct twir
 		return "the mask must be i1 with one lane for each element";
 	return NULL;
 }
+
+const char *twir_bad_prefetch(const struct twir_tensor *t, int n, const struct twir_expr *const *index)
+{
+	if (t->scope == TWIR_REGISTER)
+		return "registers are not in memory";
+	const char *why = bad_index(t, n, index);
+	for (int i = 0; i < n && !why; i++)
+		if (index[i]->loads)
+			why = "the index of a prefetch loads nothing";
+	return why;
+}

@@ -301,6 +301,8 @@ static void statement(struct twiri_gen *g, const struct twir_stmt *s)
 			twiri_fail(g->x, s, NULL, "there is no such barrier here");
 		twiri_emit(g, twiri_depth(g), (struct twiri_ins){.op = OP_BARRIER, .a = s->u.barrier.level});
 		break;
+	case TWIR_PREFETCH: /* changes nothing */
+		break;
 	}
 }
 

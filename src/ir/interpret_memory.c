@@ -35,6 +35,9 @@ static void print_statement(struct tw_buf *b, struct tw_arena *a, const struct t
 	case TWIR_BARRIER:
 		buf_printf(b, "barrier %s", twir_level_name(s->u.barrier.level));
 		break;
+	case TWIR_PREFETCH:
+		buf_printf(b, "prefetch %s", s->u.prefetch.tensor->name);
+		break;
 	}
 }
 

@@ -149,7 +149,9 @@ enum twir_stmt_kind {
 	TWIR_FORMAP,	 /* for (vars) in map on (levels) within (bounds) { body } */
 	TWIR_IF,	 /* if cond { body } else { other } */
 	TWIR_SPECIALISE, /* specialise cond { body }: means its body */
-	TWIR_BARRIER	 /* barrier LEVEL; */
+	TWIR_BARRIER,	 /* barrier LEVEL; */
+	TWIR_PREFETCH /* prefetch tensor[index..];  a hint that the element will be read soon; changes nothing, and the element need not
+			    exist; in a lane region it speaks of lane 0's element. The indices load nothing. */
 };
 
 struct twir_stmt {
@@ -191,6 +193,11 @@ struct twir_stmt {
 		struct {
 			enum twir_level level;
 		} barrier;
+		struct {
+			struct twir_tensor *tensor; /* in, out or shared */
+			int n;
+			const struct twir_expr **index;
+		} prefetch;
 	} u;
 };
 
@@ -356,6 +363,8 @@ struct twir_stmt *twir_stmt_new(struct twir_module *m, enum twir_stmt_kind kind)
 struct twir_stmt *twir_let(struct twir_module *m, struct twir_var *v, const struct twir_expr *value);
 struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index,
 			     const struct twir_expr *value, const struct twir_expr *mask);
+struct twir_stmt *twir_prefetch(struct twir_module *m, struct twir_tensor *t, int n,
+				const struct twir_expr *const *index);
 /* maps */
 const struct twir_map *twir_repeat(struct twir_module *m, int rank, const struct twir_expr *const *extent,
 				   const enum twtm_attr *attrs);

@@ -30,6 +30,7 @@ const char *twir_bad_gather(const struct twir_tensor *t, const struct twir_expr 
 const char *twir_bad_fold(enum twir_kind op, int n, struct twir_var *const *axes,
 			  const struct twir_expr *const *extents, const struct twir_expr *body);
 const char *twir_bad_reduce(enum twir_kind op, const struct twir_expr *v);
+const char *twir_bad_prefetch(const struct twir_tensor *t, int n, const struct twir_expr *const *index);
 const char *twir_bad_store(const struct twir_tensor *t, int n, const struct twir_expr *const *index,
 			   const struct twir_expr *value, const struct twir_expr *mask);
 const char *twir_bad_extents(int n, const struct twir_expr *const *extent); /* sizes: scalars of type index */

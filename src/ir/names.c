@@ -6,10 +6,10 @@
 
 /* Words that only stand where no name can (layout, mirrors, row, from ..) are free. */
 static const char *const words[] = {
-	"symbol", "in",	      "func",	 "let",	   "return", "tensor", "define", "program", "out",	  "launch",
-	"map",	  "register", "shared",	 "for",	   "on",     "within", "if",	 "else",    "specialise", "barrier",
-	"repeat", "spatial",  "project", "unroll", "vector", "plain",  "ranks",	 "attrs",   "where",	  "true",
-	"false",  "inf",      "nan",	 "reduce", "splat",  "gather", "void",
+	"symbol", "in",	      "func",	 "let",	   "return", "tensor", "define", "program",  "out",	   "launch",
+	"map",	  "register", "shared",	 "for",	   "on",     "within", "if",	 "else",     "specialise", "barrier",
+	"repeat", "spatial",  "project", "unroll", "vector", "plain",  "ranks",	 "attrs",    "where",	   "true",
+	"false",  "inf",      "nan",	 "reduce", "splat",  "gather", "void",	 "prefetch",
 };
 
 bool twir_special_number(const char *name)

@@ -203,6 +203,30 @@ static struct twir_stmt *parse_barrier(struct twir_parser *p, const struct twir_
 	return s;
 }
 
+static struct twir_stmt *parse_prefetch(struct twir_parser *p, const struct twir_tok *at)
+{
+	const struct twir_tok name_at = p->tok;
+	const char *name = twir_take_name(p, "a tensor");
+	const struct twir_entry *b = twir_lookup(p, name);
+	if (!b || b->kind != BOUND_TENSOR)
+		twir_fail(p, &name_at, "prefetch X[i, j];", "there is no tensor '%s' here", name);
+	struct twir_tensor *t = b->what;
+	const struct twir_expr *index[TWIR_MAX_RANK];
+	int n = 0, wide = 0;
+	if (twir_take(p, "[")) {
+		n = twir_parse_index(p, t, index, &wide);
+		twir_expect(p, "]", NULL);
+	}
+	twir_expect(p, ";", NULL);
+	const char *why = wide ? "one element is named, not several" : twir_bad_prefetch(t, n, index);
+	if (why)
+		twir_fail(p, at, NULL, "prefetch of '%s' (rank %d): %s", name, t->rank, why);
+	struct twir_stmt *s = twir_prefetch(p->m, t, n, index);
+	s->line = at->line;
+	s->column = at->column;
+	return s;
+}
+
 /* NULL: it was the declaration of a mapping's name, which is no statement. */
 static struct twir_stmt *parse_stmt(struct twir_parser *p)
 {
@@ -219,6 +243,8 @@ static struct twir_stmt *parse_stmt(struct twir_parser *p)
 		return parse_branch(p, &at, TWIR_SPECIALISE);
 	if (twir_take(p, "barrier"))
 		return parse_barrier(p, &at);
+	if (twir_take(p, "prefetch"))
+		return parse_prefetch(p, &at);
 	if (twir_take(p, "for"))
 		return twir_take(p, "(") ? parse_formap(p, &at) : parse_loop(p, &at);
 	if (twir_take(p, "map")) {

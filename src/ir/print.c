@@ -159,6 +159,15 @@ static void put_stmt(struct twir_printer *p, const struct twir_stmt *s, int dept
 	case TWIR_BARRIER:
 		buf_printf(&p->b, "barrier %s;\n", twir_level_name(s->u.barrier.level));
 		break;
+	case TWIR_PREFETCH:
+		buf_printf(&p->b, "prefetch %s", twir_print_tensor(p, s->u.prefetch.tensor));
+		if (s->u.prefetch.n > 0) {
+			buf_putc(&p->b, '[');
+			twir_print_list(p, s->u.prefetch.n, s->u.prefetch.index);
+			buf_putc(&p->b, ']');
+		}
+		buf_puts(&p->b, ";\n");
+		break;
 	}
 }
 

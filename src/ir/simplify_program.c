@@ -229,6 +229,13 @@ static struct twir_stmt *statement(struct pass *p, const struct twir_stmt *s)
 		return specialise(p, s);
 	case TWIR_BARRIER:
 		return copy(p, s);
+	case TWIR_PREFETCH: {
+		struct twir_stmt *r = copy(p, s);
+		r->u.prefetch.index = ARENA_ARRAY(p->m->arena, const struct twir_expr *, s->u.prefetch.n);
+		for (int k = 0; k < s->u.prefetch.n; k++)
+			r->u.prefetch.index[k] = twir_simplify(&p->f, s->u.prefetch.index[k]);
+		return r;
+	}
 	}
 	return copy(p, s);
 }
@@ -316,6 +323,11 @@ static struct twir_stmt *drop_unused(struct pass *p, struct twir_stmt *s)
 			if (!at->u.branch.body && !at->u.branch.other)
 				continue;
 			use_expr(p, at->u.branch.cond);
+			break;
+		case TWIR_PREFETCH:
+			use(p, at->u.prefetch.tensor);
+			for (int i = 0; i < at->u.prefetch.n; i++)
+				use_expr(p, at->u.prefetch.index[i]);
 			break;
 		case TWIR_BARRIER:
 			break;

@@ -189,6 +189,13 @@ static void copy_parts(struct run *r, struct tw_map *map, struct twir_stmt *s)
 		s->u.branch.body = copy_block(r, map, s->u.branch.body);
 		s->u.branch.other = copy_block(r, map, s->u.branch.other);
 		break;
+	case TWIR_PREFETCH: {
+		struct twir_tensor *t = map_get_ptr(map, s->u.prefetch.tensor);
+		if (t)
+			s->u.prefetch.tensor = t;
+		s->u.prefetch.index = subst_all(r, s->u.prefetch.n, s->u.prefetch.index);
+		break;
+	}
 	case TWIR_BARRIER:
 		break;
 	}

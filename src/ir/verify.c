@@ -430,6 +430,17 @@ static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 		if (v->taken & (1u << TWIR_WARP | 1u << TWIR_LANE | 1u << TWIR_THREAD))
 			twir_verify_fail(v, "a barrier inside a loop on threads: some would not reach it");
 		break;
+	case TWIR_PREFETCH: {
+		const struct twir_tensor *t = s->u.prefetch.tensor;
+		if (!twir_verify_visible(v, t))
+			twir_verify_fail(v, "tensor '%s' is prefetched where it is not in scope", t->base);
+		for (int i = 0; i < s->u.prefetch.n; i++)
+			twir_verify_expr(v, s->u.prefetch.index[i]);
+		const char *why = twir_bad_prefetch(t, s->u.prefetch.n, s->u.prefetch.index);
+		if (why)
+			twir_verify_fail(v, "%s", why);
+		break;
+	}
 	default:
 		twir_verify_fail(v, "statement of unknown kind %d", (int)s->kind);
 	}

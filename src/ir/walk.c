@@ -98,6 +98,10 @@ static void visit_parts(const struct twir_stmt *s, void (*visit)(void *arg, cons
 	case TWIR_SPECIALISE:
 		visit(arg, s->u.branch.cond);
 		break;
+	case TWIR_PREFETCH:
+		for (int i = 0; i < s->u.prefetch.n; i++)
+			visit(arg, s->u.prefetch.index[i]);
+		break;
 	case TWIR_BARRIER:
 		break;
 	}
@@ -243,6 +247,9 @@ static void rewrite_parts(struct twir_rewriter *r, struct twir_stmt *s)
 		s->u.branch.cond = twir_rewrite_expr(r, s->u.branch.cond);
 		s->u.branch.body = twir_rewrite_block(r, s->u.branch.body);
 		s->u.branch.other = twir_rewrite_block(r, s->u.branch.other);
+		break;
+	case TWIR_PREFETCH:
+		s->u.prefetch.index = rewrite_all(r, s->u.prefetch.n, s->u.prefetch.index);
 		break;
 	case TWIR_DECLARE:
 	case TWIR_BARRIER:

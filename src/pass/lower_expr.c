@@ -423,6 +423,16 @@ enum twp_access twp_access(struct twp_lower *k, struct twp_ctx *c, const struct 
 	return TWP_SCATTERED;
 }
 
+const struct twir_expr *twp_index_of_first(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *index)
+{
+	const struct twir_expr *base;
+	int64_t stride;
+	if (linear(k, index, &base, &stride))
+		return uniform(k, c, base);
+	const enum twp_access how = twp_access(k, c, index, &base);
+	return how == TWP_SCATTERED ? twir_extract(k->m, base, 0) : base;
+}
+
 /* other: what excluded lanes give; a scalar. */
 static const struct twir_expr *memory_load(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e,
 					   const struct twir_expr *other)

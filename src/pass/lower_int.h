@@ -49,6 +49,8 @@ const struct twir_expr *twp_narrow(struct twp_lower *k, struct twp_ctx *c, const
 enum twp_access { TWP_ONE, TWP_WIDE, TWP_SCATTERED };
 enum twp_access twp_access(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *index,
 			   const struct twir_expr **lowered);
+/* The flat index that lane 0 has. */
+const struct twir_expr *twp_index_of_first(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *index);
 /* The element's index in reg->now; false when it differs between lanes (or the region failed). */
 int twp_reg_index(struct twp_lower *k, struct twp_ctx *c, const struct twp_reg *r, int n,
 		  const struct twir_expr *const *index, const struct twir_expr **out);

@@ -225,6 +225,12 @@ static void block(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt
 		case TWIR_SPECIALISE:
 			branch(k, c, s, out);
 			break;
+		case TWIR_PREFETCH: {
+			TW_CHECK(s->u.prefetch.n == 1, "indices are flat");
+			const struct twir_expr *at = twp_index_of_first(k, c, s->u.prefetch.index[0]);
+			twp_list_add(out, twir_prefetch(k->m, s->u.prefetch.tensor, 1, &at));
+			break;
+		}
 		case TWIR_FORMAP:
 		case TWIR_BARRIER:
 			tw_raise(TW_ERR_MODEL, "a lane region holds a %s",
@@ -362,6 +368,8 @@ static bool outside(struct twp_walk *w, const struct twir_stmt *s, struct twp_li
 		twp_list_add(out, lane_loop(w, s->u.formap.body));
 		return true;
 	}
+	if (s->kind == TWIR_PREFETCH && x->lane) /* one for each lane would be too many */
+		return true;
 	if (s->kind == TWIR_DECLARE && s->u.declare.tensor->scope == TWIR_REGISTER) {
 		struct twir_stmt *d = twp_copy(m, s);
 		d->u.declare.tensor = declare(k, s->u.declare.tensor, x->lane != NULL, NULL)->now;

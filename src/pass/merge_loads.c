@@ -1,5 +1,5 @@
 /* merge_loads: loads of memory that two statements of a run repeat, with no store to the tensor between, become a let
- * before the first. Part of unroll_registers. A run is a stretch of lets, declarations and stores: what a loop or
+ * before the first. Part of unroll_registers. A run is a stretch of lets, declarations, stores and prefetches: what a loop or
  * branch may store is never looked through. Only loads that the first statement surely makes are bound; inside lazy
  * conditionals they are replaced when bound already. */
 #include "pass/pass_int.h"
@@ -95,7 +95,8 @@ static void stored(struct merge *x, const struct twir_stmt *s)
 
 static bool simple(const struct twir_stmt *s)
 {
-	return s && (s->kind == TWIR_LET || s->kind == TWIR_STORE || s->kind == TWIR_DECLARE);
+	return s &&
+	       (s->kind == TWIR_LET || s->kind == TWIR_STORE || s->kind == TWIR_DECLARE || s->kind == TWIR_PREFETCH);
 }
 
 static void run_reset(struct merge *x)

@@ -136,6 +136,9 @@ struct twir_stmt *twp_walk_stmt(struct twp_walk *w, const struct twir_stmt *s)
 			twp_leave(w, mark);
 		}
 		break;
+	case TWIR_PREFETCH:
+		c->u.prefetch.index = exprs(w, s->u.prefetch.n, s->u.prefetch.index);
+		break;
 	case TWIR_BARRIER:
 		break;
 	}

@@ -125,6 +125,10 @@ static void count_parts(struct share *x, const struct twir_stmt *s)
 	case TWIR_IF:
 		count(x, s->u.branch.cond, true);
 		break;
+	case TWIR_PREFETCH:
+		for (int i = 0; i < s->u.prefetch.n; i++)
+			count(x, s->u.prefetch.index[i], true);
+		break;
 	default:
 		break;
 	}

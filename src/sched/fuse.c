@@ -16,12 +16,20 @@ static const struct twir_expr *fuse_load(struct twir_rewriter *r, const struct t
 	return twir_subst_expr(&s, c->value);
 }
 
+/* A tensor that vanishes is not prefetched. */
+static struct twir_stmt *fuse_prefetch(struct twir_rewriter *r, const struct twir_stmt *s)
+{
+	const struct twir_compute *c = r->user;
+	return s->kind == TWIR_PREFETCH && s->u.prefetch.tensor == c->out ? &r->nothing : NULL;
+}
+
 void tw_fuse_prologue(struct twir_module *m, struct twir_program *p, const struct twir_compute *producer)
 {
 	struct twir_rewriter r;
 	twir_rewriter_init(&r, m);
 	r.user = (void *)producer;
 	r.expr = fuse_load;
+	r.stmt = fuse_prefetch;
 	p->body = twir_rewrite_block(&r, p->body);
 }
 
@@ -44,6 +52,8 @@ static const struct twir_expr *replace(struct twir_rewriter *r, const struct twi
 static struct twir_stmt *fuse_store(struct twir_rewriter *r, const struct twir_stmt *s)
 {
 	const struct epilogue *f = r->user;
+	if (s->kind == TWIR_PREFETCH && s->u.prefetch.tensor == f->from)
+		return &r->nothing;
 	if (s->kind != TWIR_STORE || s->u.store.tensor != f->from)
 		return NULL;
 	struct twir_module *m = r->m;

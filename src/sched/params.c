@@ -49,9 +49,23 @@ static const struct twir_expr *bind_load(struct twir_rewriter *r, const struct t
 	return param ? twir_load(r->m, param, e->n, e->arg) : e;
 }
 
+static struct twir_stmt *bind_prefetch(struct twir_rewriter *r, const struct twir_stmt *s)
+{
+	const struct binder *b = r->user;
+	struct twir_tensor *param = map_get_ptr(&b->made, s->u.prefetch.tensor);
+	const struct twir_expr *index[TWIR_MAX_RANK];
+	if (!param) /* nobody reads it */
+		return &r->nothing;
+	for (int i = 0; i < s->u.prefetch.n; i++)
+		index[i] = twir_rewrite_expr(r, s->u.prefetch.index[i]);
+	return twir_prefetch(r->m, param, s->u.prefetch.n, index);
+}
+
 static struct twir_stmt *bind_store(struct twir_rewriter *r, const struct twir_stmt *s)
 {
 	const struct binder *b = r->user;
+	if (s->kind == TWIR_PREFETCH && s->u.prefetch.tensor->scope == TWIR_TENSOR)
+		return bind_prefetch(r, s);
 	struct twir_tensor *param = s->kind == TWIR_STORE ? map_get_ptr(&b->made, s->u.store.tensor) : NULL;
 	if (!param)
 		return NULL;

@@ -404,6 +404,18 @@ static struct twir_stmt *let(struct gen *g)
 	return s;
 }
 
+static struct twir_stmt *prefetch(struct gen *g)
+{
+	struct twir_tensor *t = g->writable.at[below(g, (uint32_t)g->writable.n)];
+	expr index[TWIR_MAX_RANK];
+	for (int i = 0; i < t->rank; i++) {
+		index[i] = fresh(g, TWIR_INDEX, 1, 2);
+		if (index[i]->loads)
+			index[i] = size(g);
+	}
+	return t->scope == TWIR_REGISTER ? let(g) : twir_prefetch(g->m, t, t->rank, index);
+}
+
 static struct twir_stmt *branch(struct gen *g, int depth)
 {
 	struct twir_stmt *s = twir_stmt_new(g->m, chance(g, 70) ? TWIR_IF : TWIR_SPECIALISE);
@@ -454,6 +466,10 @@ static struct twir_stmt *statement(struct gen *g, int depth)
 		return let(g);
 	case 1:
 		return declare(g);
+	case 2:
+		if (chance(g, 20))
+			return prefetch(g);
+		break;
 	case 4:
 		return branch(g, depth);
 	case 5:
