@@ -67,7 +67,10 @@ int cli_parse_args(const struct command *c, int argc, char **argv, struct args *
 		}
 	}
 	if (a->nfiles < c->least)
-		return problem_set(p, EXIT_USAGE, "%s", c->most < 0 ? "which folder?" : "which model?");
+		return problem_set(p, EXIT_USAGE, "%s",
+				   c->most < 0				  ? "which folder?"
+				   : strncmp(c->synopsis, "FILE", 4) == 0 ? "which file?"
+									  : "which model?");
 	if (c->most >= 0 && a->nfiles > c->most)
 		return problem_set(p, EXIT_USAGE, "one argument too many: '%s'", a->files[c->most]);
 	return EXIT_DONE;

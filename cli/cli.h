@@ -44,8 +44,9 @@ struct args {
 	struct pair inputs[256];
 	struct sizes sizes, fixed;
 	const char *out, *dump, *isa, *dump_tensors, *compare;
-	int threads, runs, warmup; /* runs -1: not given */
-	bool random, json, profile, constants, no_cache, verify, plain;
+	const char *stage, *emit, *engine, *target, *name; /* of programs */
+	int threads, runs, warmup;			   /* runs -1: not given */
+	bool random, json, profile, constants, no_cache, verify, plain, time;
 	uint64_t seed;
 	double rtol, atol; /* negative: not given */
 };
@@ -77,6 +78,7 @@ int cmd_test(const struct args *a);
 int cmd_check(const struct args *a);
 int cmd_show(const struct args *a);
 int cmd_info(const struct args *a);
+int cmd_program(const struct args *a);
 
 /* ---- tensors: tensor.c, npy.c, pb.c, compare.c ---- */
 
@@ -183,8 +185,16 @@ int cli_open_model(const struct args *a, const char *path, tilewright_model **m,
 int cli_make_inputs(const struct args *a, const tilewright_model *m, bool random, struct tensor *t, struct problem *p);
 int cli_set_inputs(tilewright_context *c, int n, const struct tensor *t, struct problem *p);
 void cli_free_tensors(int n, struct tensor *t);
+/* Random contents for a tensor that is allocated; number: of the input, so that each has its own. */
+void cli_fill(struct tensor *t, uint64_t seed, int number);
+/* A line about a tensor: type, shape, least, most and mean. */
+void cli_summary(const char *name, const tilewright_tensor *t);
+
+/* program_run.c: --run */
+int cli_run_program(const struct args *a, tilewright_program *program, struct problem *p);
 
 void terminal_start(void);			  /* Ctrl-C stops in good order */
+void terminal_usual(void);			  /* .. at once: nothing needs order */
 void terminal_watch(tilewright_context *context); /* whose run Ctrl-C cancels; NULL: none */
 bool terminal_cancelled(void);
 int terminal_progress(void *arg, const char *stage, int done, int all);

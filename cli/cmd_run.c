@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void summary(const char *name, const tilewright_tensor *t)
+void cli_summary(const char *name, const tilewright_tensor *t)
 {
 	cli_print_text(stdout, name);
 	printf("  %s", tilewright_type_name(t->type));
@@ -44,7 +44,7 @@ static int outputs(const struct args *a, const tilewright_model *m, tilewright_c
 	int code = cli_set_take(&own, m, c, false, p);
 	for (int i = 0; code == EXIT_DONE && i < own.n; i++) {
 		const tilewright_tensor t = cli_tensor_view(&own.at[i]);
-		summary(own.at[i].name, &t);
+		cli_summary(own.at[i].name, &t);
 	}
 	if (code == EXIT_DONE && a->out)
 		code = cli_set_write(&own, a->out, p);

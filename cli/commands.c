@@ -176,6 +176,60 @@ static int take_compare(struct args *a, const char *value, struct problem *p)
 	return EXIT_DONE;
 }
 
+static int take_time(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->time = true;
+	return EXIT_DONE;
+}
+
+static int take_stage(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->stage = value;
+	return EXIT_DONE;
+}
+
+static int take_target(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->target = value;
+	return EXIT_DONE;
+}
+
+static int take_name(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->name = value;
+	return EXIT_DONE;
+}
+
+/* One word of several. */
+static int take_word(const char **to, const char *value, const char *const *words, struct problem *p)
+{
+	char all[200] = "";
+	for (int i = 0; words[i]; i++) {
+		if (strcmp(words[i], value) == 0) {
+			*to = words[i];
+			return EXIT_DONE;
+		}
+		strcat(strcat(all, i ? ", " : ""), words[i]);
+	}
+	return problem_set(p, EXIT_USAGE, "'%s' is none of %s", value, all);
+}
+
+static int take_emit(struct args *a, const char *value, struct problem *p)
+{
+	static const char *const words[] = {"c", "cuda", "opencl", NULL};
+	return take_word(&a->emit, value, words, p);
+}
+
+static int take_engine(struct args *a, const char *value, struct problem *p)
+{
+	static const char *const words[] = {"interp", "compiled", "opencl", NULL};
+	return take_word(&a->engine, value, words, p);
+}
+
 static int take_tolerance(double *to, const char *value, struct problem *p)
 {
 	char *end;
@@ -279,6 +333,34 @@ static const struct command_option show_options[] = {
 	O_DIM, O_FIX,	   {"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
 	O_ISA, O_NO_CACHE, {0}};
 static const struct command_option info_options[] = {{0}};
+static const struct command_option program_options[] = {
+	{"--name", "NAME", "the program of the file that is meant (default: its only one)", take_name},
+	{"--stage", "PASS",
+	 "print the program after this pass of lowering; input: as it was read; an unknown name lists the passes",
+	 take_stage},
+	{"--emit", "LANGUAGE", "print the program in c, cuda or opencl", take_emit},
+	{"--target", "NAME",
+	 "what --stage, --emit and --run compiled lower for: scalar, generic, neon, avx2, avx512; sm_80, sm_90, opencl "
+	 "(default: the machine's best, or sm_90)",
+	 take_target},
+	{"--run", "ENGINE",
+	 "run it: by the interpreter (interp), which checks every access; compiled as C (compiled); on a device of "
+	 "OpenCL (opencl)",
+	 take_engine},
+	O_INPUT,
+	{"--random", "SEED", "fill inputs that are not given with random numbers: floats normal, integers 0 to 9",
+	 take_random},
+	{"-d", "SYMBOL=N", "a size; may be repeated. Sizes of the inputs given are known", take_dim},
+	{"--fix", "SYMBOL=N", "a size that is put into the program before lowering; may be repeated", take_fix},
+	{"-o", "DIR", "write each output as DIR/NAME.npy (.pb for types that .npy lacks)", take_out},
+	{"--time", NULL,
+	 "run it several times; print the median and the least time, and what they come to in GFLOP/s, where "
+	 "operations can be counted, and in GB/s of the parameters",
+	 take_time},
+	{"--runs", "N", "runs to time (default: about a second's worth, at least 5)", take_runs},
+	{"--warmup", "N", "runs before that (default: 3)", take_warmup},
+	O_THREADS,
+	{0}};
 
 const struct command commands[] = {
 	{"run", "run a model once", "MODEL [-i NAME=FILE]... [-d SYMBOL=N]... [-o DIR] [--random SEED] [--verify]",
@@ -302,6 +384,14 @@ const struct command commands[] = {
 	{"show", "what a model was compiled to", "MODEL [-d SYMBOL=N]... [--dump DIR]",
 	 "Prints inputs, outputs, the fused groups of nodes and the program each became, host operators, and memory.",
 	 1, 1, show_options, cmd_show},
+	{"program", "check, show and run a program of task mappings",
+	 "FILE.tw [--stage PASS] [--emit LANGUAGE] [--run ENGINE] [-i NAME=FILE]... [-d SYMBOL=N]... [-o DIR] [--time]",
+	 "Reads a text in the language of tensor programs and verifies all of it: errors name the file, line and "
+	 "column "
+	 "and say why. Then shows one program of it at a stage of lowering, prints it in another language, or runs it "
+	 "and "
+	 "prints a summary of each output. Without options it is a check: exit code 0 or 1.",
+	 1, 1, program_options, cmd_program},
 	{"info", "the machine, the compiler, the cache", "",
 	 "Prints the machine, the instruction set chosen, the C compiler, and the cache.", 0, 0, info_options,
 	 cmd_info},

@@ -43,8 +43,9 @@ static uint16_t to_half(double x)
 	return (uint16_t)(sign | (uint16_t)(((exponent + 14) << 10) | ((int)(m * 2048) & 1023)));
 }
 
-static void fill(struct tensor *t, uint64_t seed)
+void cli_fill(struct tensor *t, uint64_t seed, int number)
 {
+	seed += 0x100000001b3u * (uint64_t)number;
 	const int64_t n = cli_tensor_elements(t->rank, t->dims);
 	const int size = tilewright_type_bytes(t->type);
 	for (int64_t i = 0; i < n; i++) {
@@ -141,7 +142,7 @@ static int make_up(const struct args *a, const tilewright_port *port, int i, con
 	const int code = cli_tensor_alloc(t, &inner);
 	if (code != EXIT_DONE)
 		return problem_set(p, code, "input \"%s\": %.2000s", port->name, inner.text);
-	fill(t, a->seed + 0x100000001b3u * (uint64_t)i);
+	cli_fill(t, a->seed, i);
 	return EXIT_DONE;
 }
 

@@ -31,6 +31,15 @@ void terminal_start(void)
 	sigaction(SIGPIPE, &ignore, NULL); /* a closed pipe is an error of writing, told at the end */
 }
 
+void terminal_usual(void)
+{
+	struct sigaction usual = {.sa_handler = SIG_DFL};
+	sigaction(SIGINT, &usual, NULL);
+	sigaction(SIGTERM, &usual, NULL);
+	if (interrupted)
+		raise(SIGINT);
+}
+
 void terminal_watch(tilewright_context *context)
 {
 	watched = context;

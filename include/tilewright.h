@@ -258,6 +258,57 @@ TILEWRIGHT_API tilewright_status tilewright_interpret_file(const char *path, con
 							   int count, const tilewright_tensor *inputs, double most,
 							   tilewright_take take, void *arg);
 
+/* ---- programs in the language of task mappings ---- */
+
+/* A text of tensor programs (.tw) and the program chosen from it. */
+typedef struct tilewright_program tilewright_program;
+
+/* Parses and verifies all of the text, which errors call `name`. which: the program meant; NULL: the text's only one
+   (there may be none or several: see tilewright_get_program_name). */
+TILEWRIGHT_API tilewright_status tilewright_open_program(const char *name, const char *text, const char *which,
+							 tilewright_program **program);
+TILEWRIGHT_API tilewright_status tilewright_open_program_file(const char *path, const char *which,
+							      tilewright_program **program);
+TILEWRIGHT_API void tilewright_free_program(tilewright_program *program);
+/* The chosen program's name; NULL: none was chosen, and what needs one fails, saying what there is to choose. */
+TILEWRIGHT_API const char *tilewright_get_program_name(const tilewright_program *program);
+/* Its parameters in order; the port lives until a size is set. dims[d] is -1 until the sizes that it depends on are
+   set. NULL: there is no such parameter. */
+TILEWRIGHT_API int tilewright_count_parameters(const tilewright_program *program);
+TILEWRIGHT_API const tilewright_port *tilewright_get_parameter(const tilewright_program *program, int parameter,
+							       int *is_output);
+/* The symbols that it speaks of and their values, -1 while they are not set. NULL: there is no such symbol. */
+TILEWRIGHT_API int tilewright_count_sizes(const tilewright_program *program);
+TILEWRIGHT_API const char *tilewright_get_size(const tilewright_program *program, int size, int64_t *value);
+TILEWRIGHT_API tilewright_status tilewright_set_size(tilewright_program *program, const char *symbol, int64_t value);
+
+/* The program's text after a pass of lowering; "input": as parsed. target: an instruction set for programs on cores,
+   "sm_80", "sm_90" or "opencl" for programs on blocks; NULL: the host's, or sm_90. Fixed symbols of the options are
+   put in. Freed by tilewright_free_text. */
+TILEWRIGHT_API tilewright_status tilewright_show_program(const tilewright_program *program, const char *pass,
+							 const char *target, const tilewright_options *options,
+							 char **text);
+/* The program as a file of C, CUDA C or OpenCL C, by its target. */
+TILEWRIGHT_API tilewright_status tilewright_emit_program(const tilewright_program *program, const char *target,
+							 const tilewright_options *options, char **text);
+/* A model whose inputs and outputs are the program's. Sizes that no input tells must be set. */
+TILEWRIGHT_API tilewright_status tilewright_compile_program(const tilewright_program *program,
+							    const tilewright_options *options,
+							    tilewright_model **model);
+
+typedef enum tilewright_engine {
+	TILEWRIGHT_INTERPRETER = 0, /* checks every access, slowly */
+	TILEWRIGHT_OPENCL = 1	    /* a device of OpenCL, whose library is looked for at run time */
+} tilewright_engine;
+/* Runs the program `runs` times with all sizes set. data: for each of its `count` parameters a dense row-major tensor
+   of the parameter's type and dims; outputs are written. ms: what each run took in milliseconds; NULL: nobody asks. */
+TILEWRIGHT_API tilewright_status tilewright_run_program(const tilewright_program *program, tilewright_engine engine,
+							int count, void *const *data, int runs, double *ms);
+/* Floating-point operations of a run with the sizes that are set, a multiply-add counting as two (-1: they cannot be
+   told), and bytes of its parameters. */
+TILEWRIGHT_API tilewright_status tilewright_count_work(const tilewright_program *program, double *operations,
+						       double *bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,6 +15,8 @@ void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_mo
 /* One function. Local names are canonical, so that equal programs give equal text but for `name`. */
 void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, const struct twir_program *p,
 		 const char *name);
+/* file.c: a text that stands alone: how it is called, the prelude, the kernel under the program's name. */
+void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module *m, struct twir_program *p);
 /* Bytes of scratch a core item needs, as an expression over symbols (0: none): the sum of the shared tensors, each rounded up to 64 bytes. */
 const struct twir_expr *cgen_scratch(struct twir_module *m, const struct twir_program *p);
 

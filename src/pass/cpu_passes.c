@@ -33,13 +33,19 @@ void pass_simplify(struct twir_module *m, struct twir_program *p, const struct t
 	twir_simplify_program(m, p);
 }
 
+const struct tw_pass *tw_passes(const struct twir_program *p)
+{
+	(void)p;
+	return tw_cpu_passes;
+}
+
 void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t,
 	      void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg)
 {
 	verify(m, p);
 	if (after)
 		after(arg, "input", p);
-	for (const struct tw_pass *s = tw_cpu_passes; s->name; s++) {
+	for (const struct tw_pass *s = tw_passes(p); s->name; s++) {
 		s->run(m, p, t);
 		if (s->simplify)
 			pass_simplify(m, p, t);

@@ -33,6 +33,8 @@ struct tw_pass {
 	bool simplify; /* pass_simplify runs after it; the others simplify what they make */
 };
 extern const struct tw_pass tw_cpu_passes[]; /* cpu_passes.c: in order, ends with name == NULL */
+/* Those of the machine that the program is launched on. */
+const struct tw_pass *tw_passes(const struct twir_program *p);
 /* Runs all; after(arg, name, p) is called with "input" and after each pass (NULL: none), for dumps and tests. */
 void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t,
 	      void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg);

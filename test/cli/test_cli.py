@@ -118,7 +118,7 @@ class Cli(unittest.TestCase):
 
     def test_help(self):
         everything = self.run_cli("--help")
-        for command in ("run", "bench", "test", "check", "show", "info"):
+        for command in ("run", "bench", "test", "check", "show", "program", "info"):
             self.assertIn("\n  %s " % command, everything)
             text = self.run_cli(command, "--help")
             self.assertTrue(text.startswith("usage: tilewright %s" % command))

@@ -1,0 +1,112 @@
+/* program_lower: single programs through the passes of their target: the text after a pass, code, an image. Input: a
+ * program as parsed; output: text or an image. */
+#include "compile/program_int.h"
+
+#include <stdlib.h>
+
+static void host_target(struct tw_target *t, const char *isa)
+{
+	tw_target_host(t);
+	enum tw_isa parsed;
+	if (!isa)
+		return;
+	if (!tw_isa_parse(isa, &parsed))
+		tw_raise(TW_ERR_USAGE,
+			 "there is no target '%.40s': choose scalar, generic, neon, avx2 or avx512 for programs on "
+			 "cores, sm_80, sm_90 or opencl for programs on blocks",
+			 isa);
+	tw_target_with_isa(t, parsed);
+}
+
+/* name: NULL: what suits the program. */
+static void choose_target(const struct twir_program *p, const char *name, struct tw_target *t)
+{
+	const bool gpu = twpr_is_gpu(p);
+	if (!tw_target_gpu(t, name ? name : gpu ? "sm_90" : ""))
+		host_target(t, name);
+	if (gpu && t->device == TW_DEVICE_CPU)
+		tw_raise(TW_ERR_USAGE,
+			 "program %s is launched on blocks and threads, which %s has not\nhint: its targets are sm_80, "
+			 "sm_90 and opencl",
+			 p->name, tw_isa_name(t->isa));
+	if (!gpu && t->device != TW_DEVICE_CPU)
+		tw_raise(TW_ERR_USAGE,
+			 "program %s is launched on cores and lanes, which %s has not\nhint: programs for GPUs say "
+			 "launch block(..), thread(..)",
+			 p->name, t->gpu);
+}
+
+struct staging {
+	const char *pass, *target;
+	struct twpr_copy *copy;
+	char *text;
+};
+
+static void keep_stage(void *arg, const char *name, const struct twir_program *p)
+{
+	struct staging *s = arg;
+	if (strcmp(name, s->pass) != 0)
+		return;
+	free(s->text);
+	s->text = strdup(twir_print_program(s->copy->arena, s->copy->m, p));
+	if (!s->text)
+		tw_raise(TW_ERR_MEMORY, "out of memory");
+}
+
+static void stage(struct twpr_copy *c, void *arg)
+{
+	struct staging *s = arg;
+	struct tw_target t;
+	struct tw_buf names;
+	s->copy = c;
+	choose_target(c->program, s->target, &t);
+	const struct tw_pass *passes = tw_passes(c->program);
+	bool known = strcmp(s->pass, "input") == 0;
+	buf_init(&names, c->arena);
+	for (int i = 0; passes[i].name; i++) {
+		known |= strcmp(passes[i].name, s->pass) == 0;
+		buf_printf(&names, ", %s", passes[i].name);
+	}
+	if (!known)
+		tw_raise(TW_ERR_USAGE, "there is no pass '%.40s'; there are: input%s", s->pass, names.at);
+	tw_lower(c->m, c->program, &t, keep_stage, s);
+}
+
+enum tw_code tw_program_stage(const struct tw_program *p, const char *pass, const char *target,
+			      const struct tw_compile_options *o, char **text, struct tw_error *e)
+{
+	struct staging s = {.pass = pass, .target = target};
+	const enum tw_code code = twpr_with_copy(p, o, stage, &s, e);
+	*text = code == TW_ERR_OK ? s.text : NULL;
+	if (code != TW_ERR_OK)
+		free(s.text);
+	return code;
+}
+
+struct emitting {
+	const char *target;
+	char *text;
+};
+
+static void emit(struct twpr_copy *c, void *arg)
+{
+	struct emitting *x = arg;
+	struct tw_target t;
+	struct tw_buf b;
+	choose_target(c->program, x->target, &t);
+	tw_lower(c->m, c->program, &t, NULL, NULL);
+	buf_init(&b, c->arena);
+	cgen_file(&b, &t, c->m, c->program);
+	x->text = strdup(b.at);
+	if (!x->text)
+		tw_raise(TW_ERR_MEMORY, "out of memory");
+}
+
+enum tw_code tw_program_emit(const struct tw_program *p, const char *target, const struct tw_compile_options *o,
+			     char **text, struct tw_error *e)
+{
+	struct emitting x = {.target = target};
+	const enum tw_code code = twpr_with_copy(p, o, emit, &x, e);
+	*text = code == TW_ERR_OK ? x.text : NULL;
+	return code;
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""tilewright program from outside.  usage: test_program.py TILEWRIGHT SOURCE_DIR"""
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+
+ADD = """symbol N;
+
+program add(A: f32[N], B: f32[N], out C: f32[N])
+  launch core(ceil_div(N, 64)), lane(16)
+{
+  for (i) in spatial(ceil_div(N, 64)) * repeat(4) * spatial(16) on (core, lane) within (N) {
+    C[i] = A[i] + B[i];
+  }
+}
+"""
+
+MATMUL = """symbol M, N, K;
+
+program matmul(A: f32[M, K], B: f32[K, N], out C: f32[M, N])
+  launch core(M), lane(16)
+{
+  for (i) in spatial(M) on core {
+    for (j) in repeat(ceil_div(N, 16)) * spatial(16) on lane within (N) {
+      register acc: f32[];
+      acc = 0.0;
+      for k in repeat(K) {
+        acc = fma(A[i, k], B[k, j], acc);
+      }
+      C[i, j] = acc;
+    }
+  }
+}
+"""
+
+
+def npy(dims, values, code="<f4", form="f"):
+    text = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (code, "".join("%d, " % d for d in dims))
+    text += " " * (63 - (10 + len(text)) % 64) + "\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() + struct.pack("<%d%s" % (len(values), form), *values)
+
+
+def read_npy(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    size = struct.unpack("<H", data[8:10])[0]
+    return struct.unpack("<%df" % ((len(data) - 10 - size) // 4), data[10 + size:])
+
+
+class ProgramTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def path(self, name, content=None):
+        path = os.path.join(self.folder, name)
+        if content is not None:
+            with open(path, "wb") as f:
+                f.write(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def run_cli(self, *args, code=0):
+        done = subprocess.run([PROGRAM, "program", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder)
+        self.assertEqual(done.returncode, code, (args, done.stdout.decode(), done.stderr.decode()))
+        return (done.stdout if code == 0 else done.stderr).decode()
+
+    def test_check(self):
+        self.assertEqual(self.run_cli(self.path("add.tw", ADD)), "")
+        wrong = self.run_cli(self.path("wrong.tw", ADD.replace("A[i] +", "A[i, i] +")), code=1)
+        self.assertRegex(wrong, r"wrong\.tw:7:\d+: ")
+        self.assertIn("C[i] = A[i, i] + B[i];", wrong)
+        unverified = self.run_cli(self.path("core.tw", ADD.replace("* spatial(16)", "* repeat(16)")), code=1)
+        self.assertRegex(unverified, "6:3: .*lanes")
+        for text, code in [("program", 1), ("", 0), ("symbol N;", 0), ("\0", 1), ("define X: f32[4] = (i) => 1.0;", 0), ("# nothing\n", 0)]:
+            self.run_cli(self.path("other.tw", text), code=code)
+        self.assertIn("cannot read", self.run_cli(self.path("none.tw"), code=1))
+        self.assertIn("which file", self.run_cli(code=2))
+
+    def test_choice(self):
+        both = self.path("both.tw", ADD + MATMUL.replace("symbol M, N, K", "symbol M, K"))
+        self.assertEqual(self.run_cli(both), "")
+        self.assertIn("add, matmul", self.run_cli(both, "--run", "interp", code=2))
+        self.assertIn("add, matmul", self.run_cli(both, "--name", "mul", code=2))
+        self.assertIn("program matmul(", self.run_cli(both, "--name", "matmul", "--stage", "input"))
+        self.assertIn("only definitions", self.run_cli(self.path("define.tw", "define X: f32[4] = (i) => 1.0;"), "--stage", "input", code=2))
+
+    def test_stages(self):
+        path = self.path("add.tw", ADD)
+        self.assertIn(" within (N) {", self.run_cli(path, "--stage", "input"))
+        self.assertIn("+: 16", self.run_cli(path, "--stage", "lower_lanes"))
+        self.assertIn("lower_lanes", self.run_cli(path, "--stage", "bogus", code=2))
+        self.assertIn("C: f32[100]", self.run_cli(path, "--stage", "flatten_index", "--fix", "N=100"))
+        self.assertIn("no symbol", self.run_cli(path, "--stage", "flatten_index", "--fix", "K=100", code=1))
+
+    def test_emitted_c_compiles(self):
+        compiler = shutil.which("gcc") or shutil.which("cc")
+        for isa in ("avx512", "avx2", "generic", "scalar"):
+            text = self.run_cli(self.path("add.tw", ADD), "--emit", "c", "--target", isa)
+            self.assertIn("void add(i64 core, void *const *buf, const i64 *sym, void *scratch)", text)
+            if compiler:
+                subprocess.run([compiler, "-fsyntax-only", "-Wall", "-x", "c", "-"] + {"avx512": ["-march=skylake-avx512"], "avx2": ["-mavx2", "-mfma"]}.get(isa, []),
+                               input=text.encode(), check=True)
+        self.assertIn("not for target", self.run_cli(self.path("add.tw"), "--emit", "c", "--target", "sm_90", code=2))
+        self.assertIn("launched on cores", self.run_cli(self.path("add.tw"), "--emit", "cuda", code=2))
+
+    def test_runs(self):
+        rows, inner, columns = 5, 7, 33
+        a = [random.uniform(-1, 1) for _ in range(rows * inner)]
+        b = [random.uniform(-1, 1) for _ in range(inner * columns)]
+        self.path("a.npy", npy((rows, inner), a))
+        self.path("b.npy", npy((inner, columns), b))
+        want = [sum(a[i * inner + k] * b[k * columns + j] for k in range(inner)) for i in range(rows) for j in range(columns)]
+        for engine in ("interp", "compiled"):
+            text = self.run_cli(self.path("matmul.tw", MATMUL), "--run", engine, "-i", "A=a.npy", "-i", "B=b.npy", "-o", "out_" + engine, "--time", "--runs", "3")
+            self.assertRegex(text, r"C  f32\[5, 33\] .*\nmedian .* of 3 runs; .* GFLOP/s, .* GB/s")
+        got = {engine: read_npy(self.path("out_%s/C.npy" % engine)) for engine in ("interp", "compiled")}
+        self.assertEqual(got["interp"], got["compiled"])
+        for x, y in zip(got["interp"], want):
+            self.assertAlmostEqual(x, y, places=5)
+
+    def test_rates(self):
+        text = self.run_cli(self.path("matmul.tw", MATMUL), "--run", "compiled", "--random", "1", "-d", "M=16", "-d", "N=16", "-d", "K=1000", "--time", "--runs", "3")
+        ms, flops, bandwidth = (float(re.search(r"([\d.]+) %s" % what, text).group(1)) for what in ("ms,", "GFLOP/s,", "GB/s,"))
+        self.assertAlmostEqual(flops * ms * 1e6 / (2 * 16 * 16 * 1000), 1, delta=0.3)  # the time is rounded
+        self.assertAlmostEqual(flops / bandwidth, 2 * 16 * 16 * 1000 / (4 * (2 * 16 * 1000 + 256)), delta=0.3)
+
+    def test_wrong_inputs(self):
+        path = self.path("matmul.tw", MATMUL)
+        self.path("a.npy", npy((2, 3), [0] * 6))
+        self.path("b.npy", npy((4, 2), [0] * 8))
+        self.path("i.npy", npy((2, 3), [0] * 6, "<i4", "i"))
+        self.path("r.npy", npy((6,), [0] * 6))
+        run = ("--run", "interp")
+        for args, says in [((*run,), "size M is not known"), ((*run, "-d", "M=2", "-d", "N=2", "-d", "K=2"), '"A" is not given'),
+                           ((*run, "-i", "A=a.npy", "-i", "B=b.npy"), "K is 3 and 4"), ((*run, "-i", "X=a.npy"), "it has: A, B"),
+                           ((*run, "-i", "C=a.npy"), "no input"), ((*run, "-d", "Q=2"), 'no symbol "Q"'),
+                           ((*run, "-i", "A=i.npy", "--random", "1", "-d", "N=1"), "is i32, the program wants f32"),
+                           ((*run, "-i", "A=r.npy", "--random", "1", "-d", "N=1", "-d", "M=1", "-d", "K=6"), "has 1 dimensions"),
+                           ((*run, "-i", "A=a.npy", "--random", "1", "-d", "N=1", "-d", "M=1"), "M is 1 and 2")]:
+            self.assertIn(says, self.run_cli(path, *args, code=1), args)
+        self.assertIn("nothing is run", self.run_cli(path, "--time", code=2))
+        self.assertIn("none of", self.run_cli(path, "--run", "fast", code=2))
+
+    def test_out_of_bounds_is_found(self):
+        text = self.run_cli(self.path("bad.tw", ADD.replace("A[i] +", "A[i + 1] +")), "--run", "interp", "--random", "1", "-d", "N=8", code=1)
+        self.assertIn("A[", text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
