@@ -71,6 +71,25 @@ static int slower_first(const void *a, const void *b)
 	return x->ms != y->ms ? (x->ms < y->ms ? 1 : -1) : x->step - y->step;
 }
 
+/* Rates, program, schedule and sizes: "1x64x3136 k576". */
+static void print_cost(FILE *to, const tilewright_context *c, int step, double ms, const tilewright_step *s)
+{
+	tilewright_cost cost = {0};
+	char sizes[256] = "";
+	tilewright_get_step_cost(c, step, &cost);
+	for (int i = 0; i < cost.extent_count; i++) {
+		const size_t used = strlen(sizes);
+		snprintf(sizes + used, sizeof(sizes) - used, "%s%lld", i ? "x" : "", (long long)cost.extents[i]);
+	}
+	const double seconds = ms > 0 ? ms * 1e-3 : 1;
+	if (cost.operations > 0)
+		fprintf(to, "%9.2f ", cost.operations / seconds * 1e-9);
+	else
+		fprintf(to, "%9s ", "-");
+	fprintf(to, "%7.2f  %4d  %-24s %-26s %-24s ", cost.bytes / seconds * 1e-9, step, s->program, s->schedule,
+		sizes);
+}
+
 static int profile(const tilewright_model *m, tilewright_context *c, FILE *to, struct problem *p)
 {
 	const int n = tilewright_count_steps(m);
@@ -79,23 +98,23 @@ static int profile(const tilewright_model *m, tilewright_context *c, FILE *to, s
 		return problem_memory(p);
 	tilewright_set_profile(c, 1);
 	int code = EXIT_DONE;
-	for (int i = 0; i < 10 && code == EXIT_DONE; i++)
+	for (int i = 0; i < 20 && code == EXIT_DONE; i++)
 		code = one_run(c, p);
 	double all = 0;
 	for (int i = 0; i < n; i++) {
-		int64_t runs = 0;
-		double ms = 0;
-		tilewright_get_step_time(c, i, &ms, &runs);
-		lines[i] = (struct line){runs ? ms / (double)runs : 0, i};
+		tilewright_cost cost = {0};
+		tilewright_get_step_cost(c, i, &cost);
+		lines[i] = (struct line){cost.least_ms, i};
 		all += lines[i].ms;
 	}
 	qsort(lines, (size_t)n, sizeof(*lines), slower_first);
-	fprintf(to, "%10s %6s  %4s  %-28s %s\n", "ms", "%", "step", "program", "nodes");
+	fprintf(to, "%10s %6s %9s %7s  %4s  %-24s %-26s %-24s %s\n", "least ms", "%", "GFLOP/s", "GB/s", "step",
+		"program", "schedule", "sizes", "nodes");
 	for (int i = 0; code == EXIT_DONE && i < n; i++) {
 		tilewright_step s;
 		tilewright_get_step(m, lines[i].step, &s);
-		fprintf(to, "%10.4f %6.2f  %4d  %-28s ", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0,
-			lines[i].step, s.program);
+		fprintf(to, "%10.4f %6.2f ", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0);
+		print_cost(to, c, lines[i].step, lines[i].ms, &s);
 		cli_print_text(to, s.label);
 		fputc('\n', to);
 	}

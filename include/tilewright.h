@@ -190,6 +190,7 @@ TILEWRIGHT_API const char *tilewright_get_fact(const tilewright_model *model, co
    "kernel", "host" or "copy". */
 typedef struct tilewright_step {
 	const char *label, *program, *kind;
+	const char *schedule; /* a kernel's template and its point, "matmul mr=12 nv=2", or "rule"; else "" */
 } tilewright_step;
 TILEWRIGHT_API int tilewright_count_steps(const tilewright_model *model);
 TILEWRIGHT_API tilewright_status tilewright_get_step(const tilewright_model *model, int step, tilewright_step *out);
@@ -245,6 +246,17 @@ TILEWRIGHT_API tilewright_status tilewright_set_profile(tilewright_context *cont
 /* Milliseconds that a step took in all runs since, and how many runs. */
 TILEWRIGHT_API tilewright_status tilewright_get_step_time(const tilewright_context *context, int step, double *ms,
 							  int64_t *runs);
+
+/* What a step had to do in the last run. operations: floating-point operations, a multiply-add counted as two (0: none,
+   or not known); bytes: of all tensors it reads and writes, each counted once; extents: sizes of the result, then of what
+   is summed over; least_ms: its fastest run since profiling began. */
+typedef struct tilewright_cost {
+	double operations, bytes, least_ms;
+	int extent_count;
+	int64_t extents[16];
+} tilewright_cost;
+TILEWRIGHT_API tilewright_status tilewright_get_step_cost(const tilewright_context *context, int step,
+							  tilewright_cost *cost);
 
 /* ---- the reference ---- */
 

@@ -147,3 +147,16 @@ tilewright_status tilewright_get_step_time(const tilewright_context *c, int step
 	*runs = twrt_context_times(c->rt)[step].runs;
 	return TILEWRIGHT_OK;
 }
+
+tilewright_status tilewright_get_step_cost(const tilewright_context *c, int step, tilewright_cost *out)
+{
+	NEED_CONTEXT(c);
+	if (step < 0 || step >= tilewright_count_steps(c->model) || out == NULL)
+		return API_FAIL(TW_ERR_USAGE, "there is no step %d", step);
+	struct twrt_cost cost;
+	twrt_context_cost(c->rt, step, &cost);
+	*out = (tilewright_cost){cost.ops, cost.bytes, twrt_context_times(c->rt)[step].least, cost.nextents, {0}};
+	for (int i = 0; i < cost.nextents; i++)
+		out->extents[i] = cost.extents[i];
+	return TILEWRIGHT_OK;
+}

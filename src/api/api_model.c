@@ -175,6 +175,7 @@ tilewright_status tilewright_get_step(const tilewright_model *m, int step, tilew
 		[TWRT_NEXT] = "flow",	  [TWRT_SKIP] = "flow", [TWRT_SET] = "flow"};
 	const struct twrt_step *s = &twrt_model_plan(m->rt)->steps[step];
 	const char *program = s->kind == TWRT_HOST ? s->host : s->kind == TWRT_COPY ? "copy" : s->program;
-	*out = (tilewright_step){s->label ? s->label : "", program ? program : "", kinds[s->kind]};
+	*out = (tilewright_step){s->label ? s->label : "", program ? program : "", kinds[s->kind],
+				 s->schedule ? s->schedule : ""};
 	return TILEWRIGHT_OK;
 }

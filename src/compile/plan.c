@@ -74,6 +74,20 @@ static int buffer_of(struct planner *p, struct twir_tensor *t, bool setup)
 	return b;
 }
 
+/* What profiles tell of a task stands at its first kernel. */
+static void add_cost(struct planner *p, const struct tw_group *g, struct twrt_step *s)
+{
+	const struct twir_expr *work = tw_task_work(&g->task), *extents[TWRT_MOST_EXTENTS];
+	if (g->setup || !work)
+		return;
+	s->work = inner_size(p, work);
+	s->nextents = tw_task_extents(&g->task, TWRT_MOST_EXTENTS, extents);
+	struct twrt_expr *at = ARENA_ARRAY(p->a, struct twrt_expr, s->nextents);
+	for (int i = 0; i < s->nextents; i++)
+		at[i] = inner_size(p, extents[i]);
+	s->extents = at;
+}
+
 static void add_kernel(struct planner *p, const struct tw_group *g, const struct tw_kernel *k)
 {
 	const struct twir_program *program = p->c->programs.at[p->kernel];
@@ -96,6 +110,9 @@ static void add_kernel(struct planner *p, const struct tw_group *g, const struct
 			      .program = program->name};
 	const struct twir_expr *scratch = cgen_scratch(p->c->m, program);
 	s.scratch = inner_size(p, scratch);
+	s.schedule = k->schedule;
+	if (k == &g->launch.kernels.at[0])
+		add_cost(p, g, &s);
 	vec_push(p->a, &p->steps, s);
 	p->kernel++;
 }

@@ -342,8 +342,10 @@ static enum tw_code run_step(struct twrt_context *c, int i, struct tw_error *e)
 	const enum tw_code code = twrt_step_run(s, &c->current->steps[i], c->model->code.kernels, c->arguments,
 						c->argument_bytes, c->pool, &c->scratch, e);
 	if (c->profile) {
-		c->times[i].ms += now_ms() - start;
-		c->times[i].runs++;
+		const double ms = now_ms() - start;
+		c->times[i].ms += ms;
+		if (c->times[i].runs++ == 0 || ms < c->times[i].least)
+			c->times[i].least = ms;
 	}
 	if (code == TW_ERR_OK && s->kind == TWRT_HOST && c->data_symbols)
 		return take_sizes(c, i, e);
@@ -469,4 +471,21 @@ void twrt_context_profile(struct twrt_context *c, bool on)
 const struct twrt_profile *twrt_context_times(const struct twrt_context *c)
 {
 	return c->times;
+}
+
+void twrt_context_cost(const struct twrt_context *c, int step, struct twrt_cost *out)
+{
+	const struct twrt_step *s = &c->model->plan.steps[step];
+	bool bad = false;
+	*out = (struct twrt_cost){0};
+	for (int i = 0; c->current && i < s->nbuffers; i++)
+		if (s->buffers[i] >= 0)
+			out->bytes += (double)c->current->bytes[s->buffers[i]];
+	out->ops = s->work.n > 0 ? (double)twrt_expr_eval(&s->work, c->symbols, &bad) : 0;
+	if (bad)
+		out->ops = 0;
+	for (int i = 0; i < s->nextents && i < TWRT_MOST_EXTENTS; i++) {
+		out->extents[i] = twrt_expr_eval(&s->extents[i], c->symbols, &bad);
+		out->nextents = i + 1;
+	}
 }

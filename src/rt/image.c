@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MAGIC "TWBUNDLE"
-enum { VERSION = 3, ORDER = 0x01020304 };
+enum { VERSION = 4, ORDER = 0x01020304 };
 
 struct header {
 	char magic[8];

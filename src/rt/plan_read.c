@@ -190,6 +190,13 @@ static void step(struct reader *r, struct twrt_step *s)
 	}
 	s->label = text(r);
 	s->program = text(r);
+	s->schedule = text(r);
+	s->work = expr(r);
+	s->nextents = count(r);
+	struct twrt_expr *extents = make(r, s->nextents, sizeof(*extents));
+	for (int i = 0; !r->bad && i < s->nextents; i++)
+		extents[i] = expr(r);
+	s->extents = extents;
 }
 
 static const char *const *texts(struct reader *r, int n)

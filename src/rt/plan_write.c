@@ -111,6 +111,11 @@ static void step(struct writer *w, const struct twrt_step *s)
 			io(w, &s->host_io[i]);
 	text(w, s->label);
 	text(w, s->program);
+	text(w, s->schedule);
+	expr(w, &s->work);
+	word(w, s->nextents);
+	for (int i = 0; i < s->nextents; i++)
+		expr(w, &s->extents[i]);
 }
 
 static void texts(struct writer *w, const char *const *at, int n)

@@ -120,6 +120,12 @@ struct twrt_step {
 	const struct twrt_io *host_io; /* host: types and shapes of its nbuffers tensors */
 	const char *label;	       /* for --profile and show: the graph nodes it covers, "conv1+relu1" */
 	const char *program;	       /* the program's name, "matmul_relu" */
+	const char *schedule; /* how it was scheduled: template and point, "matmul mr=12 nv=2"; NULL: not a kernel */
+	/* For --profile: floating-point operations (a multiply-add counts two; empty: this step has none of its own) and
+	   the sizes of what is computed, those of folds last. */
+	struct twrt_expr work;
+	int nextents;
+	const struct twrt_expr *extents;
 };
 
 struct twrt_check { /* a condition on sizes that must hold for these inputs, with what to say otherwise */
@@ -225,9 +231,18 @@ enum tw_code twrt_infer_output(struct twrt_context *c, int i, int *rank, int64_t
 int twrt_context_threads(const struct twrt_context *c);
 int64_t twrt_context_arena_bytes(const struct twrt_context *c);
 struct twrt_profile {
-	double ms;
+	double ms, least; /* of all runs; of the fastest */
 	int64_t runs;
 };
+/* What a step had to do at the last run's sizes. ops: floating-point operations, 0: unknown; bytes: of all its buffers,
+   each once; extents: sizes of what it computes, folds last. */
+enum { TWRT_MOST_EXTENTS = 16 };
+struct twrt_cost {
+	double ops, bytes;
+	int nextents;
+	int64_t extents[TWRT_MOST_EXTENTS];
+};
+void twrt_context_cost(const struct twrt_context *c, int step, struct twrt_cost *out);
 void twrt_context_profile(struct twrt_context *c, bool on);
 const struct twrt_profile *twrt_context_times(const struct twrt_context *c); /* one for each step after the set-up */
 

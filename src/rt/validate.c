@@ -161,6 +161,9 @@ static enum tw_code check_step(const struct twrt_plan *p, int i, bool *written, 
 	     "step %d: bad expression", i);
 	for (int k = 0; k < s->nsymbols; k++)
 		NEED(twrt_expr_valid(&s->symbols[k], p->nsymbols), "step %d: bad expression", i);
+	NEED(s->work.n == 0 || twrt_expr_valid(&s->work, p->nsymbols), "step %d: bad expression", i);
+	for (int k = 0; k < s->nextents; k++)
+		NEED(twrt_expr_valid(&s->extents[k], p->nsymbols), "step %d: bad expression", i);
 	const int nin = s->nbuffers - s->nout;
 	for (int k = 0; k < s->nbuffers; k++) {
 		const int b = s->buffers[k];

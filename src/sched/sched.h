@@ -24,7 +24,8 @@ struct tw_kernel {
 	struct twir_program *program;
 	int nargs, nout; /* the last nout are written */
 	struct twir_tensor **args;
-	int *inplace; /* nout: input position whose buffer the output may take over, or -1 */
+	int *inplace;	      /* nout: input position whose buffer the output may take over, or -1 */
+	const char *schedule; /* for people: "matmul mr=12 nv=2"; a template may say more than its name and point */
 };
 
 /* The host-level launch of a task: kernels in order. Tensors (scope TWIR_TENSOR) that only live between them are stored by one and loaded by a later one.
@@ -79,6 +80,10 @@ void tw_fuse_epilogue(struct twir_module *m, struct twir_program *p, struct twir
 bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, const struct twir_expr *const *extents,
 	       int nindex, const struct twir_expr *const *index, const struct twir_expr *const *shape,
 	       const struct twir_expr *const *coords, const struct twir_expr **axis);
+
+/* work.c, for profiles: the operations of a task (NULL: more than symbols decides) and the sizes of its anchor, then of the anchor's folds. */
+const struct twir_expr *tw_task_work(const struct tw_task *task);
+int tw_task_extents(const struct tw_task *task, int most, const struct twir_expr **extents);
 
 /* prepare.c: what a template computes of constants at compile time. tw_is_constant: e (of the anchor, producers not yet fused) depends on constants only; tells
    nothing of e's own variables. tw_prepare: defines a tensor of that shape whose element at the axes is value, with the task's producers inlined; the

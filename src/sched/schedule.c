@@ -51,10 +51,26 @@ static void fuse(const struct tw_task *task, struct tw_launch *out)
 	finish(m, out);
 }
 
+static const char *describe(struct tw_arena *a, const struct tw_template *template, const struct tw_target *t,
+			    const struct tw_point *point)
+{
+	struct tw_space s = {0};
+	struct tw_buf b;
+	template->space(a, t, &s);
+	buf_init(&b, a);
+	buf_puts(&b, template->name);
+	for (int i = 0; i < s.nparams; i++)
+		buf_printf(&b, " %s=%d", s.names[i], point->value[i]);
+	return b.at;
+}
+
 void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, const struct tw_template *template,
 		       const struct tw_point *point, struct tw_launch *out)
 {
 	template->build(task, t, point, out);
+	for (int k = 0; k < out->kernels.n; k++)
+		if (!out->kernels.at[k].schedule)
+			out->kernels.at[k].schedule = describe(task->m->arena, template, t, point);
 	fuse(task, out);
 }
 
@@ -63,7 +79,7 @@ void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct t
 	struct twir_module *m = task->m;
 	const struct tw_template *chosen = choose(task, t);
 	if (!chosen) {
-		struct tw_kernel k = {.program = tw_rule_schedule(m, task->name, inlined(task), t)};
+		struct tw_kernel k = {.program = tw_rule_schedule(m, task->name, inlined(task), t), .schedule = "rule"};
 		vec_push(m->arena, &out->kernels, k);
 		fuse(task, out);
 		return;

@@ -1,0 +1,72 @@
+/* How much arithmetic a task is, for profiles: floating-point operations as an expression over symbols, a multiply-add counted as two, a call as twenty.
+ * It is counted on the definitions, not on the program, so that a cleverer algorithm shows as a higher rate. */
+#include "sched/sched.h"
+
+struct sum {
+	struct twir_module *m;
+	const struct twir_expr *ops; /* of one element */
+};
+
+static void see_op(void *arg, const struct twir_expr *e)
+{
+	struct sum *s = arg;
+	if (e->kind != TWIR_Fold)
+		return;
+	struct twir_module *m = s->m;
+	const struct twir_expr *one = twir_index(m, tw_cost(e->arg[0]) + 1);
+	for (int i = 1; i < e->n; i++)
+		one = twir_mul(m, one, e->arg[i]);
+	s->ops = twir_add(m, s->ops, one);
+}
+
+static void see_variable(void *arg, const struct twir_expr *e)
+{
+	*(bool *)arg |= e->kind == TWIR_Var && e->u.var->kind != TWIR_SYMBOL;
+}
+
+static bool of_symbols(const struct twir_expr *e)
+{
+	bool other = false;
+	twir_visit_expr(e, see_variable, &other);
+	return !other;
+}
+
+static const struct twir_expr *definition_work(struct twir_module *m, const struct twir_compute *c)
+{
+	struct sum s = {m, twir_index(m, tw_has_fold(c->value) ? 0 : tw_cost(c->value))};
+	twir_visit_expr(c->value, see_op, &s);
+	const struct twir_expr *all = s.ops;
+	for (int d = 0; d < c->out->rank; d++)
+		all = twir_mul(m, all, c->out->shape[d]);
+	return all;
+}
+
+const struct twir_expr *tw_task_work(const struct tw_task *task)
+{
+	const struct twir_expr *all = definition_work(task->m, task->anchor);
+	if (task->consumer)
+		all = twir_add(task->m, all, definition_work(task->m, task->consumer));
+	return of_symbols(all) ? all : NULL;
+}
+
+struct list {
+	const struct twir_expr **at;
+	int n, most;
+};
+
+static void see_fold(void *arg, const struct twir_expr *e)
+{
+	struct list *l = arg;
+	for (int i = 1; e->kind == TWIR_Fold && i < e->n && l->n < l->most; i++)
+		if (of_symbols(e->arg[i]))
+			l->at[l->n++] = e->arg[i];
+}
+
+int tw_task_extents(const struct tw_task *task, int most, const struct twir_expr **extents)
+{
+	struct list l = {extents, 0, most};
+	for (int d = 0; d < task->anchor->out->rank && l.n < most; d++)
+		l.at[l.n++] = task->anchor->out->shape[d];
+	twir_visit_expr(task->anchor->value, see_fold, &l);
+	return l.n;
+}
