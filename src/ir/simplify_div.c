@@ -4,6 +4,7 @@
  *   (g*x + b) / (g*c) = x / c, (g*x + b) % (g*c) = g * (x % c) + b  where 0 <= b < g
  *   (x / a) / c = x / (a*c);  (x % (a*c)) / c = (x / c) % a;  (x % (a*c)) % c = x % c
  *   k*c*(x / c) + k*(x % c) = k*x;  k*c*((x / c) % a) + k*(x % c) = k*(x % (a*c));  k*x - k*c*(x / c) = k*(x % c)
+ * where a and c may be sums with symbols, as in (x / (N - 2)) * N - (x / (N - 2)) * 2 + x % (N - 2).
  * Each either takes terms out of a quotient or remainder, makes it smaller, or reduces their number, so they end. */
 #include "ir/simplify_int.h"
 
@@ -25,6 +26,59 @@ static void poly_of_mono(struct twirs_poly *p, const struct twirs_mono *t)
 static bool is_zero(const struct twirs_poly *p)
 {
 	return p->n == 0 && p->c == 0;
+}
+
+static bool is_sum(const struct twirs_poly *p)
+{
+	return p->n > 1 || (p->n == 1 && p->c != 0);
+}
+
+/* c >= 1; cm is c as a monomial, or its expression as an atom where it is a sum. */
+static bool positive(struct twir_facts *f, const struct twirs_poly *c, const struct twirs_mono *cm)
+{
+	struct twirs_poly p = *c;
+	return twirs_positive(f, cm) || (is_sum(c) && !__builtin_sub_overflow(p.c, 1, &p.c) && twirs_nonneg(f, &p));
+}
+
+/* Long division by the first term of c: x = quot * c + rem, where no term of rem is a multiple of that term. */
+static bool long_division(const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *quot,
+			  struct twirs_poly *rem)
+{
+	*quot = (struct twirs_poly){0};
+	*rem = *x;
+	if (c->n == 0)
+		return false;
+	for (int round = 0; round < TWIRS_TERMS; round++) {
+		struct twirs_mono q;
+		int k = 0;
+		while (k < rem->n && !twirs_mono_div(&q, &rem->t[k], &c->t[0]))
+			k++;
+		if (k == rem->n)
+			return true;
+		if (q.k == INT64_MIN || !twirs_add_mono(quot, &q))
+			return false;
+		q.k = -q.k;
+		if (!twirs_add(rem, c, &q))
+			return false;
+	}
+	return false;
+}
+
+/* x / c where c divides x. */
+static bool exact_quotient(const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *quot)
+{
+	struct twirs_poly rem;
+	if (c->n == 0) {
+		struct twirs_mono t;
+		const struct twirs_mono cm = twirs_number(c->c);
+		*quot = (struct twirs_poly){0};
+		for (int k = 0; k < x->n; k++)
+			if (!twirs_mono_div(&t, &x->t[k], &cm) || !twirs_add_mono(quot, &t))
+				return false;
+		quot->c = cm.k > 0 ? x->c / cm.k : 0;
+		return cm.k > 0 && x->c % cm.k == 0;
+	}
+	return long_division(x, c, quot, &rem) && is_zero(&rem);
 }
 
 /* Moves what is a multiple of c from rem to quot: whole terms, parts of coefficients, and terms known to be
@@ -88,41 +142,34 @@ static bool by_common_factor(struct twir_facts *f, const struct twirs_poly *rem,
 	return false;
 }
 
-/* One quotient or remainder inside another. */
+/* One quotient or remainder inside another; cp is c as it is, c as a monomial. */
 static bool by_nesting(struct twir_facts *f, const struct twirs_poly *rem, const struct twirs_mono *c,
-		       const struct twirs_poly *quot, struct twirs_poly *div, struct twirs_poly *mod)
+		       const struct twirs_poly *cp, const struct twirs_poly *quot, struct twirs_poly *div,
+		       struct twirs_poly *mod)
 {
 	if (rem->n != 1 || rem->c != 0 || rem->t[0].k != 1 || rem->t[0].n != 1)
 		return false;
 	const struct twir_expr *e = rem->t[0].a[0];
 	if ((e->kind != TWIR_Div && e->kind != TWIR_Mod) || !twirs_is_index(e))
 		return false;
-	struct twirs_poly y, a, d, m, cp;
-	struct twirs_mono am, ac;
+	struct twirs_poly y, a, d, m, ac;
+	struct twirs_mono am;
 	twirs_poly_of(e->arg[0], &y);
 	twirs_poly_of(e->arg[1], &a);
 	twirs_mono_of(&am, &a, e->arg[1]);
-	poly_of_mono(&cp, c);
-	if (!twirs_positive(f, &am))
+	if (!positive(f, &a, &am))
 		return false;
 	*div = *quot;
 	if (e->kind == TWIR_Div) {
-		struct twirs_poly acp;
-		if (!twirs_mono_mul(&ac, &am, c))
-			return false;
-		poly_of_mono(&acp, &ac);
-		if (!twirs_divide(f, &y, &acp, &d, &m) || !twirs_add(div, &d, &one))
+		if (!twirs_mul(&ac, &a, cp) || !twirs_divide(f, &y, &ac, &d, &m) || !twirs_add(div, &d, &one))
 			return false;
 		const struct twirs_mono atom = twirs_atom(twir_mod(f->m, e, twirs_build_mono(f->m, c)));
 		poly_of_mono(mod, &atom);
 		return true;
 	}
 	struct twirs_poly inner, unused, left;
-	if (!twirs_mono_div(&am, &am, c))
-		return false;
-	poly_of_mono(&left, &am);
-	return twirs_divide(f, &y, &cp, &inner, mod) && twirs_divide(f, &inner, &left, &unused, &d) &&
-	       twirs_add(div, &d, &one);
+	return exact_quotient(&a, cp, &left) && twirs_divide(f, &y, cp, &inner, mod) &&
+	       twirs_divide(f, &inner, &left, &unused, &d) && twirs_add(div, &d, &one);
 }
 
 /* Nothing helps: x / c and x % c as they stand. */
@@ -182,35 +229,44 @@ static bool divide_mono(struct twir_facts *f, const struct twirs_poly *x, const 
 	}
 	if (within(f, &rem, cp))
 		return true;
-	if (by_common_factor(f, &rem, c, &quot, div, mod) || by_nesting(f, &rem, c, &quot, div, mod))
+	if (by_common_factor(f, &rem, c, &quot, div, mod) || by_nesting(f, &rem, c, cp, &quot, div, mod))
 		return true;
 	*div = quot;
 	return as_atoms(f, &rem, twirs_build_mono(f->m, c), div, mod);
 }
 
-/* c is a sum with a symbol: long division by its first term, taken only when it ends with 0 <= rest < c. */
+/* c is a sum with a symbol: long division by it, or by what is left of it without a common factor. Taken only when it
+ * ends with 0 <= rest < c, or with fewer terms to divide. */
 static bool divide_sum(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c,
 		       struct twirs_poly *div, struct twirs_poly *mod)
 {
-	struct twirs_poly quot = {0}, rem = *x;
-	for (int round = 0; round < TWIRS_TERMS; round++) {
-		struct twirs_mono q;
-		int k = 0;
-		while (k < rem.n && !twirs_mono_div(&q, &rem.t[k], &c->t[0]))
-			k++;
-		if (k == rem.n)
-			break;
-		if (!twirs_add_mono(&quot, &q) || q.k == INT64_MIN)
-			return false;
-		q.k = -q.k;
-		if (!twirs_add(&rem, c, &q))
-			return false;
+	struct twirs_poly quot, rem, d, m;
+	if (long_division(x, c, &quot, &rem)) {
+		*div = quot;
+		*mod = rem;
+		if (within(f, &rem, c))
+			return true;
+		if (rem.n < x->n && !is_zero(&quot))
+			return twirs_divide(f, &rem, c, &d, mod) && twirs_add(div, &d, &one);
 	}
-	if (!within(f, &rem, c))
+	struct twirs_mono g = c->t[0], t; /* c = g * p */
+	struct twirs_poly p = {0}, gp;
+	for (int k = 1; k < c->n; k++)
+		twirs_mono_gcd(&g, &g, &c->t[k]);
+	if (c->c)
+		g = twirs_number(twirs_gcd(g.k, c->c));
+	if (g.n == 0 && g.k == 1)
 		return false;
-	*div = quot;
+	for (int k = 0; k < c->n; k++)
+		if (!twirs_mono_div(&t, &c->t[k], &g) || !twirs_add_mono(&p, &t))
+			return false;
+	p.c += c->c / (c->c ? g.k : 1);
+	poly_of_mono(&gp, &g);
+	if (!long_division(x, &p, &quot, &rem) || is_zero(&quot) || !within(f, &rem, &p) || !twirs_positive(f, &g) ||
+	    !twirs_divide(f, &quot, &gp, div, &d))
+		return false;
 	*mod = rem;
-	return true;
+	return twirs_mul(&m, &d, &p) && twirs_add(mod, &m, &one);
 }
 
 bool twirs_divide(struct twir_facts *f, const struct twirs_poly *x, const struct twirs_poly *c, struct twirs_poly *div,
@@ -226,16 +282,15 @@ bool twirs_divide(struct twir_facts *f, const struct twirs_poly *x, const struct
 		*div = *x;
 		return true;
 	}
-	if (!twirs_positive(f, &cm)) {
+	if (!positive(f, c, &cm)) {
 		struct twirs_poly up = *c;
 		if (!within(f, x, &up))
 			return as_atoms(f, x, whole, div, mod);
 		*mod = *x;
 		return true;
 	}
-	if (c->n > 1 || (c->n == 1 && c->c != 0))
-		if (divide_sum(f, x, c, div, mod))
-			return true;
+	if (is_sum(c) && divide_sum(f, x, c, div, mod))
+		return true;
 	return divide_mono(f, x, &cm, c, div, mod);
 }
 
@@ -308,55 +363,49 @@ static bool holds(const struct twirs_poly *p, const struct twirs_poly *s)
 	return s->n > 0;
 }
 
-static bool take_out(struct twirs_poly *p, int term)
+/* p - take + put * rest */
+static bool exchange(struct twirs_poly *p, const struct twirs_poly *take, const struct twirs_poly *put,
+		     const struct twirs_mono *rest)
 {
-	struct twirs_mono t = p->t[term];
-	t.k = -t.k;
-	return t.k != INT64_MIN && twirs_add_mono(p, &t);
+	struct twirs_poly r = *p;
+	if (!twirs_add(&r, take, &minus_one) || !twirs_add(&r, put, rest))
+		return false;
+	*p = r;
+	return true;
 }
 
 /* Term i holds y % c at atom u: look for the quotient that goes with it. */
 static bool join_remainder(struct twir_facts *f, struct twirs_poly *p, int i, int u)
 {
 	const struct twir_expr *e = p->t[i].a[u];
-	struct twirs_poly y, c, q, m, want = {0}, r = *p;
-	struct twirs_mono cm, rest, by;
+	struct twirs_poly y, c, q, m, qc, take = {0};
+	struct twirs_mono cm, rest;
 	twirs_poly_of(e->arg[0], &y);
 	twirs_poly_of(e->arg[1], &c);
 	twirs_mono_of(&cm, &c, e->arg[1]);
 	twirs_mono_without(&rest, &p->t[i], u);
-	if (!twirs_mono_mul(&by, &rest, &cm) || !twirs_positive(f, &cm) || !twirs_divide(f, &y, &c, &q, &m))
+	if (!positive(f, &c, &cm) || !twirs_divide(f, &y, &c, &q, &m))
 		return false;
-	if (twirs_add(&want, &q, &by) && holds(p, &want)) {
-		if (!take_out(&r, i) || !twirs_add(&r, &want, &minus_one) || !twirs_add(&r, &y, &rest))
-			return false;
-		*p = r;
-		return true;
-	}
+	if (twirs_mul(&qc, &q, &c) && twirs_add(&take, &qc, &rest) && holds(p, &take))
+		return twirs_add_mono(&take, &p->t[i]) && exchange(p, &take, &y, &rest);
 	const struct twir_expr *inner = twirs_build(f->m, &q);
 	for (int j = 0; j < p->n; j++)
 		for (int v = 0; v < p->t[j].n; v++) {
 			const struct twir_expr *o = p->t[j].a[v];
-			struct twirs_mono other, am, ac;
-			struct twirs_poly a, acp, whole;
+			struct twirs_mono am, by;
+			struct twirs_poly a, ac, whole;
+			const struct twirs_mono digit = twirs_atom(o);
 			if (j == i || o->kind != TWIR_Mod || !twirs_is_index(o) || o->arg[0] != inner)
 				continue;
-			twirs_mono_without(&other, &p->t[j], v);
-			if (other.k != by.k || !twirs_mono_same(&other, &by))
+			take = (struct twirs_poly){0};
+			if (!twirs_mono_mul(&by, &rest, &digit) || !twirs_add(&take, &c, &by) || !holds(p, &take))
 				continue;
 			twirs_poly_of(o->arg[1], &a);
 			twirs_mono_of(&am, &a, o->arg[1]);
-			if (!twirs_mono_mul(&ac, &am, &cm))
+			if (!twirs_mul(&ac, &a, &c))
 				continue;
-			poly_of_mono(&acp, &ac);
-			struct twirs_mono ti = p->t[i], tj = p->t[j];
-			ti.k = -ti.k;
-			tj.k = -tj.k;
-			if (!twirs_positive(f, &am) || !twirs_divide(f, &y, &acp, &q, &whole) ||
-			    !twirs_add_mono(&r, &ti) || !twirs_add_mono(&r, &tj) || !twirs_add(&r, &whole, &rest))
-				return false;
-			*p = r;
-			return true;
+			return positive(f, &a, &am) && twirs_divide(f, &y, &ac, &q, &whole) &&
+			       twirs_add_mono(&take, &p->t[i]) && exchange(p, &take, &whole, &rest);
 		}
 	return false;
 }
@@ -366,29 +415,24 @@ static bool join_remainder(struct twir_facts *f, struct twirs_poly *p, int i, in
 static bool join_quotient(struct twir_facts *f, struct twirs_poly *p, int i, int u)
 {
 	const struct twir_expr *e = p->t[i].a[u];
-	struct twirs_poly y, c, q, m, s = {0}, r = *p;
-	struct twirs_mono cm, rest, l;
+	const struct twirs_mono atom = twirs_atom(e);
+	struct twirs_poly y, c, q, m, take = {0};
+	struct twirs_mono cm, rest, l, by;
 	twirs_poly_of(e->arg[1], &c);
 	twirs_mono_of(&cm, &c, e->arg[1]);
 	twirs_mono_without(&rest, &p->t[i], u);
-	if (!twirs_mono_div(&l, &rest, &cm) || l.k == INT64_MIN || !twirs_positive(f, &cm))
+	if (!twirs_mono_div(&l, &rest, is_sum(&c) ? &c.t[0] : &cm) || l.k == INT64_MIN || !positive(f, &c, &cm))
+		return false;
+	if (!twirs_mono_mul(&by, &l, &atom) || !twirs_add(&take, &c, &by) || !holds(p, &take))
 		return false;
 	twirs_poly_of(e->arg[0], &y);
 	if (!twirs_divide(f, &y, &c, &q, &m))
 		return false;
-	if (is_zero(&m)) {
-		if (!take_out(&r, i) || !twirs_add(&r, &y, &l))
-			return false;
-		*p = r;
-		return true;
-	}
+	if (is_zero(&m))
+		return exchange(p, &take, &y, &l);
 	l.k = -l.k;
-	if (!twirs_add(&s, &y, &l) || !holds(p, &s))
-		return false;
-	if (!take_out(&r, i) || !twirs_add(&r, &s, &minus_one) || !twirs_add(&r, &m, &l))
-		return false;
-	*p = r;
-	return true;
+	struct twirs_poly s = {0};
+	return twirs_add(&s, &y, &l) && holds(p, &s) && twirs_add(&take, &s, &one) && exchange(p, &take, &m, &l);
 }
 
 bool twirs_normalise(struct twir_facts *f, struct twirs_poly *p)

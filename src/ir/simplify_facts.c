@@ -209,6 +209,48 @@ static void narrow_side(struct twir_facts *f, const struct twirs_poly *p, bool p
 		narrow_atoms(f, &side, depth);
 }
 
+/* v*q + rest >= 0 where the rest is negative: neither v nor q is 0 when v is not negative. i < M * (N - 2) says that
+ * N is at least 3. */
+static void narrow_product(struct twir_facts *f, const struct twirs_poly *p, const struct twir_expr *v, int depth)
+{
+	const struct twirs_mono factor = twirs_atom(v);
+	struct twirs_poly q;
+	struct twirs_mono t;
+	int64_t rest = p->c;
+	q.n = 0;
+	q.c = 0;
+	for (int k = 0; k < p->n; k++) {
+		if (twirs_mono_div(&t, &p->t[k], &factor)) {
+			if (!twirs_add_mono(&q, &t))
+				return;
+			continue;
+		}
+		const int64_t hi = twirs_range_mono(f, &p->t[k]).hi;
+		if (hi > INT64_MAX / 2 || hi < INT64_MIN / 2 || __builtin_add_overflow(rest, hi, &rest))
+			return;
+	}
+	if (q.n + (q.c != 0) < 2 || rest >= 0 || __builtin_sub_overflow(q.c, 1, &q.c))
+		return;
+	atom_at_least(f, v, 1, depth - 1);
+	twirs_fact(f, &q, depth - 1);
+}
+
+static void narrow_products(struct twir_facts *f, const struct twirs_poly *p, int depth)
+{
+	for (int k = 0; k < p->n && depth > 0; k++)
+		for (int i = 0; i < p->t[k].n; i++) {
+			const struct twir_expr *v = p->t[k].a[i];
+			bool first = true, again = false; /* several terms have it, and this is the first of them */
+			for (int n = 0; n < p->n; n++)
+				for (int j = 0; j < p->t[n].n; j++) {
+					first &= n >= k || p->t[n].a[j] != v;
+					again |= n > k && p->t[n].a[j] == v;
+				}
+			if (first && again && twir_range_of(f, v).lo >= 0)
+				narrow_product(f, p, v, depth);
+		}
+}
+
 static bool same(const struct twirs_poly *p, const struct twirs_poly *q)
 {
 	if (p->n != q->n || p->c != q->c)
@@ -228,6 +270,7 @@ void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth)
 	narrow_atoms(f, p, depth);
 	narrow_side(f, p, true, depth);
 	narrow_side(f, p, false, depth);
+	narrow_products(f, p, depth);
 	twirs_expand(f, &q);
 	if (q.n > 0 && q.n <= p->n + TWIRS_TERMS / 2) {
 		narrow_atoms(f, &q, depth);

@@ -200,8 +200,77 @@ static bool by_facts(struct proof *s, const struct twirs_poly *p, bool negative,
 	return false;
 }
 
+/* p = c*v + r is least where v is: at a bound below, v >= L, when c >= 0, at one above, U >= v, when c <= 0. For sums
+ * c; a single term needs no such rule. */
+static bool by_extreme_of(struct proof *s, const struct twirs_poly *p, const struct twir_expr *v, int depth)
+{
+	const struct twirs_mono atom = twirs_atom(v), one = twirs_number(1), minus = twirs_number(-1);
+	const struct twirs_state *state = s->f->state;
+	struct twirs_poly c, r;
+	struct twirs_mono t;
+	c.n = r.n = 0;
+	c.c = 0;
+	r.c = p->c;
+	for (int k = 0; k < p->n; k++) {
+		const bool has = twirs_mono_div(&t, &p->t[k], &atom);
+		for (int i = 0; i < t.n && has; i++)
+			if (t.a[i] == v)
+				return false;
+		if (!twirs_add_mono(has ? &c : &r, has ? &t : &p->t[k]))
+			return false;
+	}
+	if (c.n + (c.c != 0) < 2)
+		return false;
+	for (int up = 0; up < 2 && s->budget > 0; up++) { /* c >= 0, then c <= 0 */
+		struct twirs_poly size;
+		size.n = 0;
+		size.c = 0;
+		if (!twirs_add(&size, &c, up ? &minus : &one) || !prove(s, &size, depth - 1))
+			continue;
+		struct twirs_poly least;
+		bool bounded = false;
+		for (int k = state->facts.n - 1; k >= 0 && s->budget > 0; k--) { /* v - L or U - v: p - size * fact */
+			const struct twirs_poly *q = state->facts.at[k];
+			struct twirs_poly product;
+			const struct twirs_mono *sign = up ? &minus : &one;
+			bool fits = false;
+			for (int i = 0; i < q->n && !fits; i++)
+				fits = q->t[i].k == sign->k && twirs_mono_same(&q->t[i], &atom);
+			if (!fits || !twirs_mul(&product, &size, q))
+				continue;
+			least = *p;
+			bounded = true;
+			if (twirs_add(&least, &product, &minus) && prove(s, &least, depth - 1))
+				return true;
+		}
+		const struct twir_range range = twir_range_of(s->f, v);
+		const struct twirs_mono end = twirs_number(up ? range.hi : range.lo);
+		least = r;
+		return !bounded && end.k > INT64_MIN / 2 && end.k < INT64_MAX / 2 && twirs_add(&least, &c, &end) &&
+		       prove(s, &least, depth - 1);
+	}
+	return false;
+}
+
+static bool by_extreme(struct proof *s, const struct twirs_poly *p, int depth)
+{
+	for (int k = 0; k < p->n; k++)
+		for (int i = 0; i < p->t[k].n; i++) {
+			const struct twir_expr *v = p->t[k].a[i];
+			bool again = false, first = true;
+			for (int n = 0; n < p->n && v->kind == TWIR_Var; n++)
+				for (int j = 0; j < p->t[n].n; j++) {
+					again |= n > k && p->t[n].a[j] == v;
+					first &= n >= k || p->t[n].a[j] != v;
+				}
+			if (first && again && by_extreme_of(s, p, v, depth))
+				return true;
+		}
+	return false;
+}
+
 /* A term without a lower bound has to be cancelled: is there a fact, or the definition of an atom, that could do it? */
-static bool has_cover(const struct proof *s, const struct twirs_mono *t)
+static bool has_cover(const struct proof *s, const struct twirs_poly *p, const struct twirs_mono *t)
 {
 	const struct twirs_state *state = s->f->state;
 	for (int i = 0; i < t->n; i++) {
@@ -221,6 +290,16 @@ static bool has_cover(const struct proof *s, const struct twirs_mono *t)
 			if (j == tq->n)
 				return true;
 		}
+		/* the fact's own number, when the rest of it meets another term */
+		for (int i = 0; i < q->n && (q->c < 0) == (t->k < 0) && q->c; i++)
+			for (int n = 0; n < p->n; n++) {
+				struct twirs_mono part = q->t[i], by;
+				if ((p->t[n].k < 0) != (part.k < 0))
+					continue;
+				part.k = 1;
+				if (twirs_mono_div(&by, &p->t[n], &part) && twirs_mono_same(&by, t))
+					return true;
+			}
 	}
 	return false;
 }
@@ -228,7 +307,7 @@ static bool has_cover(const struct proof *s, const struct twirs_mono *t)
 static bool is_hopeless(const struct proof *s, const struct twirs_poly *p)
 {
 	for (int k = 0; k < p->n; k++)
-		if (twirs_range_mono(s->f, &p->t[k]).lo < -((int64_t)1 << 60) && !has_cover(s, &p->t[k]))
+		if (twirs_range_mono(s->f, &p->t[k]).lo < -((int64_t)1 << 60) && !has_cover(s, p, &p->t[k]))
 			return true;
 	return false;
 }
@@ -242,7 +321,7 @@ static bool prove(struct proof *s, const struct twirs_poly *p, int depth)
 		return false;
 	if (by_facts(s, p, true, 1) || by_facts(s, p, false, 1)) /* one fact alone, before any search */
 		return true;
-	if (by_structure(s, p, depth))
+	if (by_structure(s, p, depth) || (depth > 1 && by_extreme(s, p, depth)))
 		return true;
 	return depth > 1 && (by_facts(s, p, true, depth) || by_facts(s, p, false, depth));
 }

@@ -418,6 +418,29 @@ static const struct rule index_rules[] = {
 	{X, "x < 4 ? min(x, 3) : max(x, 4)", "x"},
 	{X, "I[x] < 4i32 ? x + 0 : x", "x"},
 	{X, "index(i32(min(x, 100)))", "min(x, 100)"},
+/* symbolic widths: x = oh * W + ow and back, W a sum too (convolutions without padding) */
+#define XW "for x in repeat(M * (N - 2)) {"
+	{"for x in repeat(M * N) {", "(x / N + K) * N + x % N - 1", "N * K + x - 1"},
+	{"for x in repeat(M * N * 2) {", "x / (2 * N) * 2 * N * K + x % (2 * N) * K", "x * K"},
+	{XW, "x / (N - 2) * (N - 2) + x % (N - 2)", "x"},
+	{XW, "x / (N - 2) * (N - 2) * K + x % (N - 2) * K", "x * K"},
+	{XW, "(x / (N - 2) + 1) * (N - 2) + x % (N - 2)", "N + x - 2"},
+	{XW, "x + x / (N - 2) * 2 - N * (x / (N - 2))", "x % (N - 2)"},
+	{"for x in repeat(M * (N + 1)) { for r in repeat(3) {", "(x / (N + 1) + r - 1) * (N + 1) + (x % (N + 1) + r)",
+	 "N * r + x + r * 2 - N - 1"},
+	{"for x in repeat(M * ((N - 3) / 2 + 1)) {",
+	 "x / ((N - 3) / 2 + 1) * ((N - 3) / 2 + 1) + x % ((N - 3) / 2 + 1)", "x"},
+	{"for x in repeat(K * M * (N - 2)) {",
+	 "x / (M * (N - 2)) * M * (N - 2) + x / (N - 2) % M * (N - 2) + x % (N - 2)", "x"},
+	{"for x in repeat(K * M * (N - 2)) {",
+	 "x / (M * (N - 2)) * M * (N - 2) + x % (M * (N - 2)) / (N - 2) * (N - 2) + x % (N - 2)", "x"},
+	{"for i in repeat(M) { for j in repeat(N - 2) {", "((K * M + i) * (N - 2) + j) / (M * (N - 2))", "K"},
+	{"for i in repeat(M) { for j in repeat(N - 2) {", "((K * M + i) * (N - 2) + j) % (M * (N - 2)) / (N - 2)", "i"},
+	{"for i in repeat(M) { for j in repeat(N - 2) {", "((K * M + i) * (N - 2) + j) % (M * (N - 2)) % (N - 2)", "j"},
+	{"for t in repeat(ceil_div(M * (N - 2), 16)) { for i in repeat(16) { if 16 * t + i < M * (N - 2) {",
+	 "(16 * t + i) / (N - 2) * (N - 2) + (16 * t + i) % (N - 2)", "t * 16 + i"},
+	/* the width may be 0 or less: x / 0 * 0 + x % 0 is 0 */
+	{X, "x / (M - 2) * (M - 2) + x % (M - 2)", "M * (x / (M - 2)) + x % (M - 2) - x / (M - 2) * 2"},
 	{"let y = 32 * M; let z = y + 64; " X, "(z + x) / 32 * 32 + (x + z) % 32 - z", "x"},
 };
 
@@ -446,6 +469,8 @@ static const struct rule bool_rules[] = {
 	{"for b in repeat(ceil_div(N, 32)) {", "32 * b < N", "true"},
 	{"for b in repeat(ceil_div(N, 32)) { for i in repeat(min(32, N - 32 * b)) {", "32 * b + i < N", "true"},
 	{"for b in repeat(N / 32) { for i in repeat(32) {", "32 * b + i < N", "true"},
+	{"for i in repeat(M) { for j in repeat(N - 2) {", "i * (N - 2) + j < M * (N - 2)", "true"},
+	{"for i in repeat(M) { for j in repeat(N - 2) {", "M * (N - 2) >= 1", "true"},
 	{"for b in repeat(max(1, ceil_div(N, 32))) { ", "b < N", "b < N"},
 };
 
