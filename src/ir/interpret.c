@@ -163,8 +163,11 @@ static void link_alias(struct twiri_machine *x)
 		for (int in = 0; in < x->program->nparams; in++)
 			if (x->program->params[out]->alias == x->program->params[in] &&
 			    x->tensors[in]->data == x->tensors[out]->data &&
-			    x->tensors[out]->elements >= x->tensors[in]->elements)
+			    x->tensors[out]->elements >= x->tensors[in]->elements) {
 				x->tensors[in]->overwritten = x->tensors[out]->state;
+				x->tensors[in]->readers = x->tensors[out]->readers =
+					ARENA_ARRAY(x->arena, struct twiri_reader, x->tensors[out]->elements);
+			}
 }
 
 static void new_tensors(struct twiri_machine *x)
@@ -195,6 +198,9 @@ static void do_program(void *arg)
 		run_blocks(x);
 	else
 		run_cores(x);
+	for (int k = 0; k < x->program->nparams && x->report; k++)
+		if (x->program->params[k]->scope == TWIR_OUT)
+			twiri_check_stored(x, x->tensors[k]);
 }
 
 static void do_compute(void *arg)
@@ -233,24 +239,33 @@ static void run_job(struct job *j, void (*fn)(void *arg))
 		tw_raise_error(&e);
 }
 
-void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
-		    const struct twir_data *params)
-{
-	const struct twir_limits none = {0};
-	twir_interpret_within(m, p, b, params, &none);
-}
-
-void twir_interpret_within(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
-			   const struct twir_data *params, const struct twir_limits *limits)
+void twiri_try(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+	       const struct twir_data *params, const struct twir_limits *limits, struct twir_diagnostic *report,
+	       struct tw_arena *report_arena)
 {
 	struct job j = {.x = {.m = m,
 			      .name = p->name,
 			      .what = "program",
 			      .program = p,
 			      .binding = b,
-			      .steps = limits->steps > 0 ? limits->steps : INT64_MAX},
+			      .steps = limits->steps > 0 ? limits->steps : INT64_MAX,
+			      .report = report,
+			      .report_arena = report_arena},
 			.params = params};
 	run_job(&j, do_program);
+}
+
+void twir_interpret_within(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+			   const struct twir_data *params, const struct twir_limits *limits)
+{
+	twiri_try(m, p, b, params, limits, NULL, NULL);
+}
+
+void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+		    const struct twir_data *params)
+{
+	const struct twir_limits none = {0};
+	twir_interpret_within(m, p, b, params, &none);
 }
 
 void twir_interpret_compute(struct twir_module *m, const struct twir_compute *c, const struct twir_binding *b,

@@ -125,6 +125,13 @@ struct twiri_track {
 	bool many_readers;
 };
 
+/* Who read an element of an input that an output overwrites. */
+struct twiri_reader {
+	int64_t serial; /* 0: nobody */
+	uint32_t phase;
+	uint16_t who;
+};
+
 struct twiri_tensor {
 	const struct twir_tensor *t;
 	enum twir_scalar type;
@@ -135,10 +142,11 @@ struct twiri_tensor {
 	struct twiri_term *terms;
 	int64_t elements, capacity;
 	char *data;
-	uint8_t *state;			   /* 1: written; NULL: all readable */
-	const uint8_t *overwritten;	   /* state of the out tensor that shares this memory, or NULL */
-	struct twiri_track *track;	   /* NULL: not tracked */
-	int64_t serial;			   /* of the core item or block that declared it */
+	uint8_t *state;		      /* 1: written; NULL: all readable */
+	const uint8_t *overwritten;   /* state of the out tensor that shares this memory, or NULL */
+	struct twiri_reader *readers; /* of an input that is overwritten, and of the output that does it; or NULL */
+	struct twiri_track *track;    /* NULL: not tracked */
+	int64_t serial;		      /* of the core item or block that declared it */
 	const struct twiri_mirror *mirror; /* registers only */
 };
 
@@ -175,7 +183,16 @@ struct twiri_machine {
 	uint32_t phase; /* of barriers and regions; grows */
 	int64_t serial; /* of core items and blocks */
 	int64_t steps;	/* that may still be taken */
+	struct twir_diagnostic
+		*report; /* where a fault is told beside raising it; texts in report_arena; NULL: nowhere */
+	struct tw_arena *report_arena;
 };
+
+/* interpret.c: twir_interpret_within that also wants every element of the outputs stored and fills in *report when it
+ * raises a fault of the program. */
+void twiri_try(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+	       const struct twir_data *params, const struct twir_limits *limits, struct twir_diagnostic *report,
+	       struct tw_arena *report_arena);
 
 /* interpret_arith.c */
 enum twiri_class twiri_class_of(enum twir_scalar s);
@@ -208,6 +225,9 @@ void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const
 void twiri_reduce(enum twir_kind op, enum twir_scalar type, union twiri_slot *v, int n);
 _Noreturn void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct twir_expr *e,
 			  const char *fmt, ...) TW_PRINTF(4, 5);
+
+/* Raises when an element of an out tensor has not been stored. */
+void twiri_check_stored(struct twiri_machine *x, const struct twiri_tensor *t);
 
 /* interpret_map.c: tasks of a worker as an odometer over the repeat digits */
 int64_t twiri_site_workers(const struct twiri_site *site, const union twiri_slot *s);

@@ -1,9 +1,11 @@
 /* interpret_memory: tensors of a running program: shapes, layouts, mirrored registers, and every access with its
  * checks: bounds, uninitialised reads, second stores, foreign register elements, races between workers of one
- * barrier phase. Faults raise TW_ERR_INPUT with the program, the statement and the index. */
+ * barrier phase or of different blocks and core items, alignment of wide accesses on a GPU. Faults raise TW_ERR_INPUT
+ * with the program, the place in its text, the statement and the index. */
 #include <stdio.h>
 
 #include "ir/interpret_int.h"
+#include "ir/ir_int.h"
 
 #define MAX_LOCAL_BYTES ((int64_t)1 << 31) /* of one shared or register tensor: more is a wrong size, not a program */
 
@@ -49,10 +51,16 @@ void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
+	if (x->report)
+		*x->report = (struct twir_diagnostic){.severity = TWIR_ERROR,
+						      .line = s ? s->line : 0,
+						      .column = s ? s->column : 0,
+						      .text = arena_strdup(x->report_arena, why),
+						      .statement = s ? twir_print_head(x->report_arena, s) : NULL};
 	buf_init(&b, x->arena);
 	buf_printf(&b, "%s %s: ", x->what, x->name);
 	if (s && s->line)
-		buf_printf(&b, "line %d: ", s->line);
+		buf_printf(&b, "line %d:%d: ", s->line, s->column);
 	if (s)
 		print_statement(&b, x->arena, s);
 	if (e)
@@ -300,6 +308,21 @@ void twiri_declare(struct twiri_machine *x, struct twiri_frame *f, const struct 
 	}
 }
 
+static inline int64_t cell_of(const struct twiri_tensor *t, const int64_t *v)
+{
+	int64_t at = 0;
+	if (t->plain)
+		for (int k = 0; k < t->nterms; k++)
+			at += v[t->terms[k].dim] * t->terms[k].stride;
+	else
+		for (int k = 0; k < t->nterms; k++) {
+			const struct twiri_term *e = &t->terms[k];
+			const int64_t q = v[e->dim] / e->div;
+			at += (e->mod ? q % e->mod : q) * e->stride;
+		}
+	return at;
+}
+
 /* The storage element of lane l, checked. */
 static int64_t offset_of(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
 			 const struct twiri_tensor *t, int l)
@@ -328,15 +351,7 @@ static int64_t offset_of(struct twiri_machine *x, struct twiri_frame *f, const s
 			fail_at(x, f, a, l, "the register element belongs to another worker");
 		return m->place[at] + (x->gpu ? 0 : w * m->local);
 	}
-	if (t->plain)
-		for (int k = 0; k < t->nterms; k++)
-			at += v[t->terms[k].dim] * t->terms[k].stride;
-	else
-		for (int k = 0; k < t->nterms; k++) {
-			const struct twiri_term *e = &t->terms[k];
-			const int64_t q = v[e->dim] / e->div;
-			at += (e->mod ? q % e->mod : q) * e->stride;
-		}
+	at = cell_of(t, v);
 	if ((uint64_t)at >= (uint64_t)t->elements)
 		fail_at(x, f, a, l, "out of bounds of the layout");
 	return at;
@@ -358,6 +373,8 @@ static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const str
 		fail_at(x, f, a, lane, "read before it was written");
 	if (t->overwritten && t->overwritten[cell])
 		fail_at(x, f, a, lane, "read after its buffer was overwritten");
+	if (t->readers)
+		t->readers[cell] = (struct twiri_reader){x->serial, x->phase, f->who};
 	if (!t->track)
 		return;
 	struct twiri_track *k = &t->track[cell];
@@ -375,6 +392,15 @@ static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const st
 	if (t->once && t->state[cell])
 		fail_at(x, f, a, lane, "stored a second time");
 	t->state[cell] = 1;
+	if (t->readers && t->readers[cell].serial) {
+		const struct twiri_reader *r = &t->readers[cell];
+		if (r->serial != x->serial)
+			fail_at(x, f, a, lane,
+				x->gpu ? "race: overwrites what another block reads"
+				       : "race: overwrites what another core item reads");
+		if (r->phase == x->phase && r->who != f->who)
+			fail_at(x, f, a, lane, "race: overwrites what another worker reads, with no barrier between");
+	}
 	if (!t->track)
 		return;
 	struct twiri_track *k = &t->track[cell];
@@ -395,13 +421,15 @@ static bool masked_off(const struct twiri_frame *f, const struct twiri_access *a
 	return a->mask >= 0 && !f->s[a->mask + l * a->mask_step].i;
 }
 
-/* Wide accesses stand for consecutive elements of memory. */
+/* Wide accesses stand for consecutive elements of memory, on a GPU at a multiple of their own size. */
 static void check_consecutive(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
 			      int64_t cell, int l, int64_t *base)
 {
 	if (*base == INT64_MIN)
 		*base = cell - l;
-	else if (*base != cell - l)
+	if (x->gpu && *base % a->lanes != 0)
+		fail_at(x, f, a, l, "misaligned: a wide access of a GPU starts at a multiple of its own size");
+	if (*base != cell - l)
 		fail_at(x, f, a, l, "the elements of a wide access are not consecutive in memory");
 }
 
@@ -506,4 +534,27 @@ void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const
 	}
 	twiri_reduce(op, t->type, v, (int)n);
 	*d = v[0];
+}
+
+void twiri_check_stored(struct twiri_machine *x, const struct twiri_tensor *t)
+{
+	int64_t v[TWIR_MAX_RANK] = {0};
+	for (int k = 0; k < t->rank; k++)
+		if (t->shape[k] == 0)
+			return;
+	for (;;) {
+		if (!t->state[cell_of(t, v)]) {
+			char index[256] = "";
+			size_t used = 0;
+			for (int k = 0; k < t->rank; k++)
+				used += (size_t)snprintf(index + used, sizeof(index) - used, "%s%lld", k ? ", " : "",
+							 (long long)v[k]);
+			twiri_fail(x, NULL, NULL, "%s[%s] is never stored", t->t->name, index);
+		}
+		int k = t->rank - 1;
+		while (k >= 0 && ++v[k] == t->shape[k])
+			v[k--] = 0;
+		if (k < 0)
+			return;
+	}
 }

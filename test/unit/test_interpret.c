@@ -303,7 +303,7 @@ static void fault(const char *text, const char *part)
 static void faults(void **state UNUSED)
 {
 	fault(CPU "for (i) in spatial(2) * spatial(16) on (core, lane) { B[i] = A[i]; } }",
-	      "program p: line 1: B[i] = A[i]: in A[i]: A[20]: out of bounds");
+	      "program p: line 1:141: B[i] = A[i]: in A[i]: A[20]: out of bounds");
 	fault(CPU "for i in repeat(N) { B[i - 1] = 1.0; } }", "B[i - 1] = 1.0: B[-1]: out of bounds");
 	fault(CPU "B[0] = 1.0; B[0] = 2.0; }", "B[0]: stored a second time");
 	fault(CPU "B[0] = 1.0; }", "B[0]: stored a second time"); /* by two core items */
