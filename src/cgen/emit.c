@@ -207,13 +207,13 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 	buf_puts(&g->out, ";\n");
 }
 
-/* For reading, into the second-level cache: what comes next is bigger than the first. */
+/* For reading, into the cache that is nearest. */
 static void prefetch(struct cgen *g, const struct twir_stmt *s)
 {
 	tabs(g);
 	buf_puts(&g->out, "__builtin_prefetch(");
 	cgen_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
-	buf_puts(&g->out, ", 0, 2);\n");
+	buf_puts(&g->out, ", 0, 3);\n");
 }
 
 static void block(struct cgen *g, const struct twir_stmt *list);

@@ -150,7 +150,7 @@ enum twir_stmt_kind {
 	TWIR_IF,	 /* if cond { body } else { other } */
 	TWIR_SPECIALISE, /* specialise cond { body }: means its body */
 	TWIR_BARRIER,	 /* barrier LEVEL; */
-	TWIR_PREFETCH /* prefetch tensor[index..];  a hint that the element will be read soon; changes nothing, and the element need not
+	TWIR_PREFETCH /* prefetch tensor[index..];  a hint: load it into the nearest cache; changes nothing, and the element need not
 			    exist; in a lane region it speaks of lane 0's element. The indices load nothing. */
 };
 
