@@ -289,6 +289,12 @@ static void block(struct cgen *g, const struct twir_stmt *list)
 		case TWIR_PREFETCH:
 			prefetch(g, s);
 			break;
+		case TWIR_COMMIT:
+		case TWIR_WAIT:
+		case TWIR_MMA:
+		case TWIR_INVOKE:
+			TW_CHECK(false, "program %s: a statement of GPU threads in code for a CPU", g->p->name);
+			break;
 		case TWIR_FORMAP:
 			TW_CHECK(false, "program %s: a mapping is left in lowered code", g->p->name);
 		}

@@ -629,6 +629,10 @@ void cgen_expr(struct cgen *g, const struct twir_expr *e)
 		ceil_divide(g, e, true);
 		put(g, ")");
 		break;
+	case TWIR_ShflUp:
+	case TWIR_ShflDown:
+	case TWIR_ShflXor:
+	case TWIR_ShflIdx:
 	case TWIR_Call:
 	case TWIR_Fold:
 	case TWIR_KINDS:

@@ -108,7 +108,8 @@ static struct twir_expr *make(struct twir_module *m, const struct twir_key *k, u
 	e->op = (uint8_t)k->op;
 	e->nidx = (uint8_t)k->nidx;
 	e->hash = hash;
-	e->loads = k->kind == TWIR_Load || k->kind == TWIR_Gather;
+	e->loads = k->kind == TWIR_Load || k->kind == TWIR_Gather || k->kind == TWIR_ShflUp ||
+		   k->kind == TWIR_ShflDown || k->kind == TWIR_ShflXor || k->kind == TWIR_ShflIdx;
 	int depth = 0;
 	for (int i = 0; i < k->n; i++) {
 		e->arg[i] = k->args[i];
@@ -233,6 +234,14 @@ struct twir_tensor *twir_tensor_new(struct twir_module *m, const char *name, enu
 	return t;
 }
 
+struct twir_launch *twir_launch_find(struct twir_module *m, const char *name)
+{
+	for (int i = 0; i < m->launches.n; i++)
+		if (strcmp(m->launches.at[i]->name, name) == 0)
+			return m->launches.at[i];
+	return NULL;
+}
+
 /* statements */
 
 struct twir_stmt *twir_stmt_new(struct twir_module *m, enum twir_stmt_kind kind)
@@ -282,6 +291,16 @@ struct twir_stmt *twir_prefetch(struct twir_module *m, struct twir_tensor *t, in
 	s->u.prefetch.index = ARENA_ARRAY(m->arena, const struct twir_expr *, n);
 	for (int i = 0; i < n; i++)
 		s->u.prefetch.index[i] = index[i];
+	return s;
+}
+
+struct twir_stmt *twir_copy_async(struct twir_module *m, struct twir_tensor *t, int n,
+				  const struct twir_expr *const *index, const struct twir_expr *value)
+{
+	const char *why = twir_bad_copy(t, value);
+	TW_CHECK(!why, "copy to %s: %s", t->name, why);
+	struct twir_stmt *s = twir_store(m, t, n, index, value, NULL);
+	s->u.store.async = true;
 	return s;
 }
 

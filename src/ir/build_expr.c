@@ -15,7 +15,21 @@ int64_t twir_wrap(enum twir_scalar s, int64_t v)
 		return (int16_t)v;
 	case TWIR_I32:
 		return (int32_t)v;
+	case TWIR_I4:
+		return (int64_t)((uint64_t)v << 60) >> 60;
+	case TWIR_I2:
+		return (int64_t)((uint64_t)v << 62) >> 62;
+	case TWIR_U2:
+		return v & 3;
+	case TWIR_U4:
+	case TWIR_F4E2M1:
+		return v & 15;
 	case TWIR_U8:
+	case TWIR_F8E4M3FN:
+	case TWIR_F8E4M3FNUZ:
+	case TWIR_F8E5M2:
+	case TWIR_F8E5M2FNUZ:
+	case TWIR_F8E8M0:
 		return (uint8_t)v;
 	case TWIR_U16:
 	case TWIR_F16: /* storage types count as their bits */
@@ -48,14 +62,12 @@ const struct twir_expr *twir_bool(struct twir_module *m, bool value)
 const struct twir_expr *twir_float(struct twir_module *m, enum twir_scalar type, double value)
 {
 	TW_CHECK(twir_is_float(type));
-	if (isnan(value))
+	if (isnan(value) && type != TWIR_F4E2M1)
 		value = (double)NAN;
 	else if (type == TWIR_F32)
 		value = (float)value;
-	else if (type == TWIR_F16)
-		value = tw_f16_to_f32(tw_f64_to_f16(value));
-	else if (type == TWIR_BF16)
-		value = tw_bf16_to_f32(tw_f32_to_bf16((float)value));
+	else if (twir_is_storage(type))
+		value = twir_float_value(type, twir_float_bits(type, value));
 	return twir_intern(m, &(struct twir_key){.kind = TWIR_Const, .type = twir_scalar_type(type), .f = value});
 }
 
@@ -265,6 +277,10 @@ const struct twir_expr *twir_binary(struct twir_module *m, enum twir_kind k, con
 							 .n = 2,
 							 .args = (const struct twir_expr *[]){a, b}});
 	}
+	if (k == TWIR_ShflUp || k == TWIR_ShflDown || k == TWIR_ShflXor || k == TWIR_ShflIdx)
+		return twir_intern(
+			m, &(struct twir_key){
+				   .kind = k, .type = a->type, .n = 2, .args = (const struct twir_expr *[]){a, b}});
 	const int lanes = a->type.lanes > b->type.lanes ? a->type.lanes : b->type.lanes;
 	a = twir_splat_to(m, a, lanes);
 	b = twir_splat_to(m, b, lanes);

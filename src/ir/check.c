@@ -2,9 +2,16 @@
  * Constructors treat a reason as our own fault, the parser as the text's. */
 #include "ir/ir_int.h"
 
-static bool is_storage(enum twir_scalar s)
+/* Why arithmetic on a storage type is refused. */
+static const char *storage(enum twir_scalar s)
 {
-	return s == TWIR_F16 || s == TWIR_BF16;
+	return twir_is_float(s) ? "this is a storage type: cast to f32 first"
+				: "this is a storage type: cast to i32 first";
+}
+
+static bool is_shuffle(enum twir_kind k)
+{
+	return k == TWIR_ShflUp || k == TWIR_ShflDown || k == TWIR_ShflXor || k == TWIR_ShflIdx;
 }
 
 /* equal, or equal scalars where one side has one lane and is splat */
@@ -24,8 +31,8 @@ const char *twir_bad_unary(enum twir_kind k, const struct twir_expr *a)
 	const enum twir_scalar s = a->type.scalar;
 	if (twir_kind_arity(k) != 1 || !(flags & (TWIR_F_FUNC | TWIR_F_PREFIX)))
 		return "this is no operation on one operand";
-	if (is_storage(s))
-		return "f16 and bf16 are storage types: cast to f32 first";
+	if (twir_is_storage(s))
+		return storage(s);
 	if ((flags & TWIR_F_INT) && !twir_is_int(s))
 		return "the operand must be an integer";
 	if ((flags & TWIR_F_FLT) && !twir_is_float(s))
@@ -49,8 +56,14 @@ const char *twir_bad_binary(enum twir_kind k, const struct twir_expr *a, const s
 			return "extract takes a constant lane of type index within the vector";
 		return NULL;
 	}
-	if (is_storage(s) || is_storage(b->type.scalar))
-		return "f16 and bf16 are storage types: cast to f32 first";
+	if (twir_is_storage(s) || twir_is_storage(b->type.scalar))
+		return storage(twir_is_storage(s) ? s : b->type.scalar);
+	if (is_shuffle(k)) {
+		if (a->type.lanes != 1 || s == TWIR_I1)
+			return "a shuffle moves scalar numbers";
+		return twir_type_eq(b->type, twir_scalar_type(TWIR_INDEX)) ? NULL
+									   : "the second operand must have type index";
+	}
 	if (!alike(a->type, b->type))
 		return "the operands' types differ";
 	if ((flags & TWIR_F_INT) && !twir_is_int(s))
@@ -95,7 +108,7 @@ const char *twir_bad_bitcast(enum twir_scalar to, const struct twir_expr *a)
 {
 	if (!loads_ok(to) || to == TWIR_I1 || a->type.scalar == TWIR_I1)
 		return "a bitcast needs number types";
-	return twir_scalar_bytes(to) == twir_scalar_bytes(a->type.scalar) ? NULL : "a bitcast keeps the width";
+	return twir_scalar_bits(to) == twir_scalar_bits(a->type.scalar) ? NULL : "a bitcast keeps the width";
 }
 
 const char *twir_bad_call(const struct twir_func *f, int n, const struct twir_expr *const *args)
@@ -182,7 +195,7 @@ bool twir_is_combiner(enum twir_kind op)
 
 bool twir_combines_type(enum twir_kind op, struct twir_type t)
 {
-	if (is_storage(t.scalar) || t.scalar == TWIR_VOID)
+	if (twir_is_storage(t.scalar) || t.scalar == TWIR_VOID)
 		return false;
 	if (op == TWIR_And || op == TWIR_Or || op == TWIR_Xor)
 		return twir_is_int(t.scalar);
@@ -275,4 +288,71 @@ const char *twir_bad_prefetch(const struct twir_tensor *t, int n, const struct t
 		if (index[i]->loads)
 			why = "the index of a prefetch loads nothing";
 	return why;
+}
+
+/* The value of an asynchronous copy: memory, or memory where a condition holds and a constant elsewhere. */
+const char *twir_bad_copy(const struct twir_tensor *t, const struct twir_expr *value)
+{
+	const struct twir_expr *from = value;
+	if (t->scope != TWIR_SHARED)
+		return "an asynchronous copy goes to a shared tensor";
+	if (value->kind == TWIR_Cond) {
+		const struct twir_expr *other =
+			value->arg[2]->kind == TWIR_Splat ? value->arg[2]->arg[0] : value->arg[2];
+		if (other->kind != TWIR_Const)
+			return "an asynchronous copy has a constant beside its load";
+		from = value->arg[1];
+	}
+	if (from->kind != TWIR_Load || from->u.tensor->scope != TWIR_IN || from->n != from->nidx)
+		return "an asynchronous copy moves elements of an input: T[..] = X[..], or T[..] = X[..] where c else "
+		       "0.0";
+	const int bytes = twir_scalar_bits(t->type) / 8 * from->type.lanes;
+	return bytes == 4 || bytes == 8 || bytes == 16 ? NULL : "an asynchronous copy moves 4, 8 or 16 bytes";
+}
+
+/* Is the last part of the tensor, behind the leading indices, a fragment of the instruction? A plain register tensor
+ * has the lane's elements in one dimension, one that mirrors a mapping has the tile's two dimensions. */
+const char *twir_bad_fragment(const struct twir_mma *shape, enum twir_operand_of which, const struct twir_fragment *f)
+{
+	const struct twir_tensor *t = f->tensor;
+	const int rows = which == TWIR_MMA_B ? shape->k : shape->m, columns = which == TWIR_MMA_A ? shape->k : shape->n;
+	const int sizes[2] = {t->mirrors ? rows : shape->elements[which], columns}, behind = t->mirrors ? 2 : 1;
+	if (t->scope != TWIR_REGISTER || t->lanes != 1)
+		return "a fragment is a part of a register tensor of scalars";
+	if (t->type != (which == TWIR_MMA_D ? shape->sum : shape->type))
+		return "the tensor has another type than the instruction";
+	if (t->rank != f->n + behind)
+		return t->mirrors ? "the indices leave two dimensions, the tile's"
+				  : "the indices leave one dimension, the lane's elements";
+	for (int i = 0; i < f->n; i++)
+		if (!twir_type_eq(f->index[i]->type, twir_scalar_type(TWIR_INDEX)))
+			return "an index must have type index";
+	for (int i = 0; i < behind; i++) {
+		int64_t n;
+		if (!twir_const_int(t->shape[f->n + i], &n) || n != sizes[i])
+			return t->mirrors ? "the last two dimensions are not the instruction's tile"
+					  : "the last dimension has not the number of elements that a lane holds";
+	}
+	return NULL;
+}
+
+const char *twir_bad_argument(const struct twir_tensor *param, const struct twir_argument *a)
+{
+	const struct twir_tensor *t = a->tensor;
+	if (t->scope != TWIR_IN && t->scope != TWIR_OUT && t->scope != TWIR_BUFFER)
+		return "only buffers and parameters are handed to programs";
+	if (t->type != param->type)
+		return "the types differ";
+	if (param->scope == TWIR_OUT && t->scope == TWIR_IN)
+		return "an input is not written";
+	if (a->n > t->rank)
+		return "there are more indices than dimensions";
+	if (a->n && t->layout)
+		return "a tensor with a layout has no parts";
+	if (a->n && twir_is_packed(t->type))
+		return "a tensor of a packed type has no parts";
+	for (int i = 0; i < a->n; i++)
+		if (!twir_type_eq(a->index[i]->type, twir_scalar_type(TWIR_INDEX)))
+			return "an index must have type index";
+	return NULL;
 }

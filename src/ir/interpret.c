@@ -67,6 +67,7 @@ static void start_frame(struct twiri_machine *x, struct twiri_frame *f)
 	f->pc = 0;
 	f->status = TWIRI_RUNNING;
 	f->who = f->warp = f->warp_phase = 0;
+	f->groups = f->flights.n = 0;
 }
 
 static void run_cores(struct twiri_machine *x)
@@ -94,6 +95,30 @@ static bool release(struct twiri_frame *f, int64_t from, int64_t to, enum twir_l
 	return true;
 }
 
+/* Lanes of one warp that wait at one shuffle or matrix instruction run it. */
+static bool meet(struct twiri_machine *x, struct twiri_frame *f, int64_t from, int64_t to)
+{
+	for (int64_t t = from; t < to; t++)
+		if (f[t].status != TWIRI_AT_WARP || f[t].pc != f[from].pc)
+			return false;
+	twiri_warp(x, &f[from], (int)(to - from));
+	for (int64_t t = from; t < to; t++) {
+		f[t].status = TWIRI_RUNNING;
+		f[t].pc++;
+	}
+	return true;
+}
+
+static const char *waiting_for(const struct twiri_machine *x, const struct twiri_frame *f, int64_t threads)
+{
+	for (int64_t t = 0; t < threads; t++)
+		if (f[t].status == TWIRI_AT_WARP)
+			return x->code.at[f[t].pc].op == OP_MMA
+				       ? "a matrix instruction is not reached by all lanes of a warp"
+				       : "a shuffle is not reached by all lanes of a warp";
+	return "a barrier is not reached by all threads";
+}
+
 static bool release_any(struct twiri_machine *x, struct twiri_frame *f)
 {
 	const int64_t threads = x->extent[TWIR_THREAD], lanes = x->extent[TWIR_LANE];
@@ -106,6 +131,10 @@ static bool release_any(struct twiri_machine *x, struct twiri_frame *f)
 	bool any = false;
 	for (int64_t from = 0; from < threads; from += lanes) {
 		const int64_t to = from + lanes < threads ? from + lanes : threads;
+		if (meet(x, f, from, to)) {
+			any = true;
+			continue;
+		}
 		if (!release(f, from, to, TWIR_WARP))
 			continue;
 		any = true;
@@ -139,8 +168,7 @@ static void run_block(struct twiri_machine *x, struct twiri_frame *f, int64_t bl
 		if (done == threads)
 			return;
 		if (!release_any(x, f))
-			twiri_fail(x, NULL, NULL, "a barrier is not reached by all threads of block %lld",
-				   (long long)block);
+			twiri_fail(x, NULL, NULL, "%s of block %lld", waiting_for(x, f, threads), (long long)block);
 	}
 }
 

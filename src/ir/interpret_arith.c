@@ -22,24 +22,7 @@ enum twiri_class twiri_class_of(enum twir_scalar s)
 
 static int width_of(enum twir_scalar type)
 {
-	switch (type) {
-	case TWIR_I1:
-		return 1;
-	case TWIR_I8:
-	case TWIR_U8:
-		return 8;
-	case TWIR_I16:
-	case TWIR_U16:
-	case TWIR_F16:
-	case TWIR_BF16:
-		return 16;
-	case TWIR_I32:
-	case TWIR_U32:
-	case TWIR_F32:
-		return 32;
-	default:
-		return 64;
-	}
+	return type == TWIR_I1 ? 1 : twir_scalar_bits(type);
 }
 
 static bool is_less(enum twir_scalar type, int64_t a, int64_t b)
@@ -253,21 +236,6 @@ static int64_t float_to_int(enum twir_scalar to, double v)
 	return (int64_t)v;
 }
 
-/* To f32 with the lost part kept in the last bit (round to odd), so that a second rounding to bf16 is right. */
-static float to_odd(double v)
-{
-	union {
-		float s;
-		uint32_t u;
-	} r = {.s = (float)v};
-	if (v != v || (double)r.s == v)
-		return r.s;
-	if ((double)r.s > v ? r.s > 0 : r.s < 0) /* rounded away from zero, perhaps to infinity: step back */
-		r.u--;
-	r.u |= 1;
-	return r.s;
-}
-
 /* An integer as f64 with the lost part kept in the last bit. */
 static double long_to_odd(bool negative, uint64_t magnitude)
 {
@@ -283,10 +251,8 @@ static union twiri_slot to_float(enum twir_scalar to, double v)
 		r.s = (float)v;
 	else if (to == TWIR_F64)
 		r.d = v;
-	else if (to == TWIR_F16)
-		r.i = tw_f64_to_f16(v);
 	else
-		r.i = tw_f32_to_bf16(to_odd(v));
+		r.i = (int64_t)twir_float_bits(to, v);
 	return r;
 }
 
@@ -298,8 +264,7 @@ union twiri_slot twiri_cast(enum twir_scalar to, enum twir_scalar from, union tw
 			return v;
 		const double x = from == TWIR_F32   ? (double)v.s
 				 : from == TWIR_F64 ? v.d
-				 : from == TWIR_F16 ? (double)tw_f16_to_f32((uint16_t)v.i)
-						    : (double)tw_bf16_to_f32((uint16_t)v.i);
+						    : twir_float_value(from, (uint64_t)v.i);
 		if (twir_is_float(to))
 			return to_float(to, x);
 		r.i = float_to_int(to, x);
@@ -360,8 +325,10 @@ union twiri_slot twiri_read(enum twir_scalar type, const char *at)
 	case TWIR_I1:
 		r.i = *at != 0;
 		break;
-	default:
-		tw_raise(TW_ERR_INTERNAL, "interpreter: %s is not stored", twir_scalar_name(type));
+	default: /* storage types of at most 8 bits, in the low ones */
+		if (!twir_is_storage(type))
+			tw_raise(TW_ERR_INTERNAL, "interpreter: %s is not stored", twir_scalar_name(type));
+		r.i = twir_wrap(type, (uint8_t)*at);
 	}
 	return r;
 }
@@ -371,6 +338,10 @@ void twiri_write(enum twir_scalar type, char *at, union twiri_slot v)
 	switch (width_of(type)) {
 	case 1:
 		*at = v.i != 0;
+		return;
+	case 2:
+	case 4:
+		*at = (char)(v.i & ((1 << width_of(type)) - 1));
 		return;
 	case 8:
 		*at = (char)v.i;
@@ -400,7 +371,7 @@ union twiri_slot twiri_const(enum twir_scalar type, const struct twir_expr *e)
 		r.s = (float)e->u.f;
 	else if (type == TWIR_F64)
 		r.d = e->u.f;
-	else if (type == TWIR_F16 || type == TWIR_BF16)
+	else if (twir_is_float(type))
 		return to_float(type, e->u.f);
 	else
 		r.i = twir_wrap(type, e->u.i);

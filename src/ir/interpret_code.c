@@ -136,6 +136,7 @@ static void declare(struct twiri_gen *g, const struct twir_stmt *s)
 	for (const struct twir_layout *l = t->layout; l; l = l->inner, n++) {
 		d.factors[n].kind = l->kind;
 		d.factors[n].rank = l->rank;
+		d.factors[n].swizzle = l->swizzle;
 		for (int k = 0; k < l->rank; k++)
 			d.factors[n].extent[k] = twiri_expr(g, l->extent[k]).slot;
 	}
@@ -164,6 +165,9 @@ static void store(struct twiri_gen *g, const struct twir_stmt *s)
 		twiri_fail(g->x, s, NULL, "%d lanes are stored where %d are", v->type.lanes, a->lanes);
 	a->mask = mask;
 	a->other_step = v->type.lanes > 1;
+	a->async = s->u.store.async;
+	if (a->async && !g->x->gpu)
+		twiri_fail(g->x, s, NULL, "asynchronous copies belong to programs on blocks");
 	if (mask >= 0) {
 		a->mask_step = s->u.store.mask->type.lanes > 1;
 		if (a->mask_step && s->u.store.mask->type.lanes != a->lanes) {
@@ -267,6 +271,40 @@ static void branch(struct twiri_gen *g, const struct twir_stmt *s)
 	twiri_splice(g, &no);
 }
 
+/* The fragments' elements are addressed one by one when the warp meets: their indices are slots of their own. */
+static void matrix(struct twiri_gen *g, const struct twir_stmt *s)
+{
+	struct twiri_matrix m = {.shape = s->u.mma.shape};
+	if (!g->x->gpu)
+		twiri_fail(g->x, s, NULL, "matrix instructions belong to programs on blocks");
+	for (int k = 0; k < 3; k++) {
+		const struct twir_fragment *f = &s->u.mma.part[k];
+		struct twiri_access a = {.stmt = s,
+					 .tensor = twiri_tensor_number(g, f->tensor),
+					 .n = f->tensor->rank,
+					 .lanes = 1,
+					 .mask = -1,
+					 .other = -1};
+		m.behind[k] = f->tensor->rank - f->n;
+		TW_CHECK(m.behind[k] == 1 || m.behind[k] == 2, "fragment of %s", f->tensor->name);
+		for (int i = 0; i < f->n; i++)
+			a.index[i] = twiri_expr(g, f->index[i]).slot;
+		for (int i = 0; i < m.behind[k]; i++)
+			a.index[f->n + i] = m.slot[k][i] = twiri_slots(g, 1);
+		/* owned by lanes where a warp's lanes hold it all, else by the block's threads */
+		int64_t workers = 0;
+		const struct twir_expr *n = f->tensor->mirrors ? twir_map_workers(g->x->m, f->tensor->mirrors) : NULL;
+		if (n && !twir_const_int(n, &workers))
+			twiri_fail(g->x, s, NULL, "the mapping of %s has no constant number of workers",
+				   f->tensor->name);
+		a.worker = g->x->worker_slot[workers <= g->x->extent[TWIR_LANE] ? TWIR_LANE : TWIR_THREAD];
+		vec_push(g->arena, &g->x->accesses, a);
+		m.access[k] = g->x->accesses.n - 1;
+	}
+	vec_push(g->arena, &g->x->matrices, m);
+	twiri_emit(g, twiri_depth(g), (struct twiri_ins){.op = OP_MMA, .a = g->x->matrices.n - 1});
+}
+
 static void statement(struct twiri_gen *g, const struct twir_stmt *s)
 {
 	switch (s->kind) {
@@ -303,6 +341,17 @@ static void statement(struct twiri_gen *g, const struct twir_stmt *s)
 		break;
 	case TWIR_PREFETCH: /* changes nothing */
 		break;
+	case TWIR_COMMIT:
+		twiri_emit(g, twiri_depth(g), (struct twiri_ins){.op = OP_COMMIT});
+		break;
+	case TWIR_WAIT:
+		twiri_emit(g, twiri_depth(g), (struct twiri_ins){.op = OP_WAIT, .a = s->u.wait.pending});
+		break;
+	case TWIR_MMA:
+		matrix(g, s);
+		break;
+	case TWIR_INVOKE:
+		twiri_fail(g->x, s, NULL, "a program calls no program");
 	}
 }
 

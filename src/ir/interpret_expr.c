@@ -299,6 +299,18 @@ static struct twiri_place simple(struct twiri_gen *g, const struct twir_expr *e)
 	return p;
 }
 
+/* The lanes of the warp meet here, each with its operands. */
+static struct twiri_place shuffle(struct twiri_gen *g, const struct twir_expr *e)
+{
+	if (!g->x->gpu)
+		twiri_fail(g->x, g->stmt, e, "warp shuffles belong to programs on blocks");
+	const int a = twiri_expr(g, e->arg[0]).slot, b = twiri_expr(g, e->arg[1]).slot;
+	const struct twiri_place p = {twiri_slots(g, 1), twiri_depth(g)};
+	twiri_emit(g, p.depth,
+		   (struct twiri_ins){.op = OP_SHUFFLE, .lanes = 1, .d = p.slot, .a = a, .b = b, .c = e->kind});
+	return p;
+}
+
 static struct twiri_place expr_uncached(struct twiri_gen *g, const struct twir_expr *e)
 {
 	switch (e->kind) {
@@ -314,6 +326,11 @@ static struct twiri_place expr_uncached(struct twiri_gen *g, const struct twir_e
 		return reduce(g, e);
 	case TWIR_Call:
 		return call(g, e);
+	case TWIR_ShflUp:
+	case TWIR_ShflDown:
+	case TWIR_ShflXor:
+	case TWIR_ShflIdx:
+		return shuffle(g, e);
 	case TWIR_Cond:
 		return e->arg[1]->loads || e->arg[2]->loads ? lazy(g, e) : simple(g, e);
 	default:

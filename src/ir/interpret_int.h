@@ -41,6 +41,10 @@ enum twiri_op {
 	OP_LANE_NEXT,	    /* c: distance when all lanes are done */
 	OP_DECLARE,	    /* a: declaration */
 	OP_BARRIER,	    /* a: level */
+	OP_SHUFFLE,	    /* b: slot of the second operand, c: kind; all lanes of the warp together */
+	OP_MMA,		    /* a: matrix site; all lanes of the warp together */
+	OP_COMMIT,
+	OP_WAIT, /* a: groups that may be under way */
 	OP_END
 };
 
@@ -66,6 +70,23 @@ struct twiri_access {
 	int mask, other;	      /* slots or -1 */
 	int mask_step, other_step;    /* 0: one slot for all lanes */
 	int worker;		      /* slot of the worker's number for mirrored registers or -1 */
+	bool async;		      /* a store that takes effect when its group is waited for */
+};
+
+/* One mma: an access for each fragment, whose last indices (behind: how many) are slots of their own. */
+struct twiri_matrix {
+	const struct twir_mma *shape;
+	int access[3], behind[3], slot[3][2];
+};
+
+/* An asynchronous copy that was issued: elements of one tensor, one after another. */
+enum { TWIRI_FLIGHT = 16 };
+struct twiri_flight {
+	const struct twiri_access *access;
+	struct twiri_tensor *tensor;
+	int64_t cell[TWIRI_FLIGHT];
+	union twiri_slot value[TWIRI_FLIGHT];
+	int n, group;
 };
 
 /* A factor of a mapping and a place for it in the code. */
@@ -92,6 +113,7 @@ struct twiri_site {
 struct twiri_factor {
 	enum twir_layout_kind kind;
 	int rank;
+	struct twir_swizzle swizzle;
 	int extent[TWIR_MAX_RANK];
 };
 struct twiri_declare {
@@ -113,9 +135,14 @@ struct twiri_mirror {
 	int32_t *first; /* of each worker: the first worker that owns the same elements */
 };
 
-struct twiri_term { /* of an offset: (x / div % mod) * stride; mod 0: none */
+/* Of an offset: (x / div % mod) * stride; mod 0: none. Swizzled: xor (y / by_div % by_mod >> by_shift) % mod before the
+ * stride, y another coordinate. */
+struct twiri_term {
 	int dim;
 	int64_t div, mod, stride;
+	bool swizzled;
+	int by, by_shift;
+	int64_t by_div, by_mod;
 };
 
 /* Who touched an element last: a barrier phase (or lane region) and a worker in it. */
@@ -136,13 +163,14 @@ struct twiri_tensor {
 	const struct twir_tensor *t;
 	enum twir_scalar type;
 	int bytes, lanes, rank;
+	int packed;			      /* elements that share a byte; 0: none do */
 	bool readable, writable, once, plain; /* plain: every term is a dimension times its stride */
 	int64_t shape[TWIR_MAX_RANK];
 	int nterms;
 	struct twiri_term *terms;
 	int64_t elements, capacity;
 	char *data;
-	uint8_t *state;		      /* 1: written; NULL: all readable */
+	uint8_t *state;		      /* CELL_*; NULL: all readable */
 	const uint8_t *overwritten;   /* state of the out tensor that shares this memory, or NULL */
 	struct twiri_reader *readers; /* of an input that is overwritten, and of the output that does it; or NULL */
 	struct twiri_track *track;    /* NULL: not tracked */
@@ -150,7 +178,9 @@ struct twiri_tensor {
 	const struct twiri_mirror *mirror; /* registers only */
 };
 
-enum twiri_status { TWIRI_RUNNING, TWIRI_AT_BARRIER, TWIRI_DONE };
+enum { CELL_EMPTY, CELL_WRITTEN, CELL_FLYING };
+
+enum twiri_status { TWIRI_RUNNING, TWIRI_AT_BARRIER, TWIRI_AT_WARP /* shuffle or mma */, TWIRI_DONE };
 
 struct twiri_frame {
 	union twiri_slot *s;
@@ -159,6 +189,8 @@ struct twiri_frame {
 	int at_level; /* of the barrier it waits at */
 	enum twiri_status status;
 	uint16_t who, warp, warp_phase;
+	int groups; /* of asynchronous copies that were committed */
+	VEC(struct twiri_flight) flights;
 };
 
 struct twiri_machine {
@@ -175,6 +207,7 @@ struct twiri_machine {
 	VEC(struct twiri_access) accesses;
 	VEC(struct twiri_site) sites;
 	VEC(struct twiri_declare) declares;
+	VEC(struct twiri_matrix) matrices;
 	VEC(struct twir_tensor *) tensor_of; /* number -> tensor */
 	struct twiri_tensor **tensors;	     /* parameters and shared ones */
 	union twiri_slot *first;	     /* the slots' first values: constants and symbols */
@@ -210,6 +243,7 @@ struct twiri_layout { /* a layout with its numbers */
 	int nfactors;
 	const enum twir_layout_kind *kind;
 	const int *rank;
+	const struct twir_swizzle *swizzle;
 	const int64_t (*extent)[TWIR_MAX_RANK];
 };
 void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struct twir_tensor *t, const int64_t *shape,
@@ -228,6 +262,10 @@ _Noreturn void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, co
 
 /* Raises when an element of an out tensor has not been stored. */
 void twiri_check_stored(struct twiri_machine *x, const struct twiri_tensor *t);
+void twiri_wait(struct twiri_machine *x, struct twiri_frame *f, int pending); /* all groups but the latest */
+
+/* interpret_warp.c: runs the shuffle or mma at which the lanes of a warp have met */
+void twiri_warp(struct twiri_machine *x, struct twiri_frame *lanes, int n);
 
 /* interpret_map.c: tasks of a worker as an odometer over the repeat digits */
 int64_t twiri_site_workers(const struct twiri_site *site, const union twiri_slot *s);

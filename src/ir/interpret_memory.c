@@ -40,6 +40,12 @@ static void print_statement(struct tw_buf *b, struct tw_arena *a, const struct t
 	case TWIR_PREFETCH:
 		buf_printf(b, "prefetch %s", s->u.prefetch.tensor->name);
 		break;
+	case TWIR_COMMIT:
+	case TWIR_WAIT:
+	case TWIR_MMA:
+	case TWIR_INVOKE:
+		buf_puts(b, twir_print_head(a, s));
+		break;
 	}
 }
 
@@ -93,6 +99,23 @@ static void add_term(struct twiri_tensor *d, int dim, int64_t div, int64_t mod, 
 	d->terms[d->nterms++] = (struct twiri_term){.dim = dim, .div = div < 1 ? 1 : div, .mod = mod, .stride = stride};
 }
 
+/* The term of a row, column or local factor in dimension k; what is inside has the extents `inner` and `size` places. */
+static void add_factor_term(struct twiri_tensor *d, const struct twiri_layout *layout, int fct, int k,
+			    const int64_t *inner, int64_t size)
+{
+	const int64_t *e = layout->extent[fct];
+	const struct twir_swizzle *s = &layout->swizzle[fct];
+	add_term(d, k, inner[k], fct > 0 || s->on ? e[k] : 0, size);
+	if (s->on && s->dim == k) {
+		struct twiri_term *t = &d->terms[d->nterms - 1];
+		t->by = s->by;
+		t->by_div = inner[s->by] < 1 ? 1 : inner[s->by];
+		t->by_mod = fct > 0 ? e[s->by] : 0;
+		t->by_shift = s->shift;
+		t->swizzled = true;
+	}
+}
+
 /* The last factor as strides: its extents are what the factors before it leave. Returns its storage. */
 static int64_t describe_strides(struct twiri_machine *x, struct twiri_tensor *d, const struct twiri_layout *layout,
 				int64_t *inner, bool *bad)
@@ -128,12 +151,15 @@ static void describe_layout(struct twiri_machine *x, struct twiri_tensor *d, con
 		const int64_t *e = layout->extent[fct];
 		if (layout->kind[fct] == TWIR_LAYOUT_STRIDES)
 			twiri_fail(x, NULL, NULL, "tensor %s: strides are the last factor of a layout", d->t->name);
-		for (int k = d->rank - 1; k >= 0; k--) {
+		for (int n = d->rank - 1; n >= 0; n--) {
+			const int k = layout->kind[fct] == TWIR_LAYOUT_COLUMN ? d->rank - 1 - n : n;
 			if (e[k] < 0)
 				twiri_fail(x, NULL, NULL, "the layout of tensor %s has the extent %lld", d->t->name,
 					   (long long)e[k]);
+			if (layout->kind[fct] == TWIR_LAYOUT_LOCAL)
+				continue;
 			if (e[k] != 1 || d->shape[k] > inner[k])
-				add_term(d, k, inner[k], fct > 0 ? e[k] : 0, size);
+				add_factor_term(d, layout, fct, k, inner, size);
 			size = tw_mul64(size, e[k], &bad);
 		}
 		for (int k = 0; k < d->rank; k++)
@@ -166,6 +192,7 @@ void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struc
 	d->type = t->type;
 	d->lanes = t->lanes > 1 ? t->lanes : 1;
 	d->bytes = twir_scalar_bytes(t->type) * d->lanes;
+	d->packed = twir_is_packed(t->type) ? 8 / twir_scalar_bits(t->type) : 0;
 	d->rank = t->rank;
 	d->nterms = 0;
 	for (int k = 0; k < d->rank; k++) {
@@ -181,7 +208,7 @@ void twiri_describe(struct twiri_machine *x, struct twiri_tensor *d, const struc
 		describe_plain(x, d);
 	d->plain = true;
 	for (int k = 0; k < d->nterms; k++)
-		d->plain &= d->terms[k].div == 1 && d->terms[k].mod == 0;
+		d->plain &= d->terms[k].div == 1 && d->terms[k].mod == 0 && !d->terms[k].swizzled;
 }
 
 static struct twiri_layout layout_of_param(struct twiri_machine *x, const struct twir_tensor *t)
@@ -192,15 +219,20 @@ static struct twiri_layout layout_of_param(struct twiri_machine *x, const struct
 	enum twir_layout_kind *kind = ARENA_ARRAY(x->arena, enum twir_layout_kind, n);
 	int *rank = ARENA_ARRAY(x->arena, int, n);
 	int64_t(*extent)[TWIR_MAX_RANK] = arena_alloc_array(x->arena, sizeof(*extent), n);
+	struct twir_swizzle *swizzle = ARENA_ARRAY(x->arena, struct twir_swizzle, n);
 	int k = 0;
 	for (const struct twir_layout *l = t->layout; l; l = l->inner, k++) {
 		kind[k] = l->kind;
 		rank[k] = l->rank;
+		swizzle[k] = l->swizzle;
 		for (int d = 0; d < l->rank; d++)
 			extent[k][d] = twir_eval_index(l->extent[d], x->binding);
 	}
-	return (struct twiri_layout){
-		.nfactors = n, .kind = kind, .rank = rank, .extent = (const int64_t(*)[TWIR_MAX_RANK])extent};
+	return (struct twiri_layout){.nfactors = n,
+				     .kind = kind,
+				     .rank = rank,
+				     .swizzle = swizzle,
+				     .extent = (const int64_t(*)[TWIR_MAX_RANK])extent};
 }
 
 /* shape == NULL: the tensor's own, under the binding. */
@@ -271,16 +303,19 @@ void twiri_declare(struct twiri_machine *x, struct twiri_frame *f, const struct 
 		return; /* another thread of the block came first */
 	int64_t shape[TWIR_MAX_RANK], extent[8][TWIR_MAX_RANK];
 	enum twir_layout_kind kind[8];
+	struct twir_swizzle swizzle[8];
 	int rank[8];
 	for (int k = 0; k < t->rank; k++)
 		shape[k] = f->s[decl->shape[k]].i;
 	for (int n = 0; n < decl->nfactors; n++) {
 		kind[n] = decl->factors[n].kind;
 		rank[n] = decl->factors[n].rank;
+		swizzle[n] = decl->factors[n].swizzle;
 		for (int k = 0; k < rank[n]; k++)
 			extent[n][k] = f->s[decl->factors[n].extent[k]].i;
 	}
-	const struct twiri_layout layout = {decl->nfactors, kind, rank, (const int64_t(*)[TWIR_MAX_RANK])extent};
+	const struct twiri_layout layout = {decl->nfactors, kind, rank, swizzle,
+					    (const int64_t(*)[TWIR_MAX_RANK])extent};
 	twiri_describe(x, d, t, shape, &layout);
 	d->serial = x->serial;
 	d->readable = d->writable = true;
@@ -317,8 +352,13 @@ static inline int64_t cell_of(const struct twiri_tensor *t, const int64_t *v)
 	else
 		for (int k = 0; k < t->nterms; k++) {
 			const struct twiri_term *e = &t->terms[k];
-			const int64_t q = v[e->dim] / e->div;
-			at += (e->mod ? q % e->mod : q) * e->stride;
+			int64_t q = v[e->dim] / e->div;
+			q = e->mod ? q % e->mod : q;
+			if (e->swizzled) {
+				const int64_t by = v[e->by] / e->by_div;
+				q ^= ((e->by_mod ? by % e->by_mod : by) >> e->by_shift) % e->mod;
+			}
+			at += q * e->stride;
 		}
 	return at;
 }
@@ -369,15 +409,18 @@ static bool together(const struct twiri_machine *x, const struct twiri_frame *f,
 static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
 		       struct twiri_tensor *t, int64_t cell, int lane)
 {
-	if (t->state && !t->state[cell])
+	if (t->state && t->state[cell] == CELL_EMPTY)
 		fail_at(x, f, a, lane, "read before it was written");
+	if (t->state && t->state[cell] == CELL_FLYING)
+		fail_at(x, f, a, lane,
+			"read while an asynchronous copy to it is under way: commit, wait and a barrier first");
 	if (t->overwritten && t->overwritten[cell])
 		fail_at(x, f, a, lane, "read after its buffer was overwritten");
 	if (t->readers)
 		t->readers[cell] = (struct twiri_reader){x->serial, x->phase, f->who};
 	if (!t->track)
 		return;
-	struct twiri_track *k = &t->track[cell];
+	struct twiri_track *k = &t->track[t->packed ? cell / t->packed : cell];
 	if (together(x, f, k->write_phase, k->writer, k->write_warp_phase))
 		fail_at(x, f, a, lane, "race: written by another worker with no barrier between");
 	k->many_readers = k->read_phase == x->phase && (k->many_readers || k->reader != f->who);
@@ -391,7 +434,9 @@ static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const st
 {
 	if (t->once && t->state[cell])
 		fail_at(x, f, a, lane, "stored a second time");
-	t->state[cell] = 1;
+	if (t->state[cell] == CELL_FLYING)
+		fail_at(x, f, a, lane, "written while an asynchronous copy to it is under way");
+	t->state[cell] = CELL_WRITTEN;
 	if (t->readers && t->readers[cell].serial) {
 		const struct twiri_reader *r = &t->readers[cell];
 		if (r->serial != x->serial)
@@ -403,7 +448,7 @@ static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const st
 	}
 	if (!t->track)
 		return;
-	struct twiri_track *k = &t->track[cell];
+	struct twiri_track *k = &t->track[t->packed ? cell / t->packed : cell];
 	if (together(x, f, k->write_phase, k->writer, k->write_warp_phase))
 		fail_at(x, f, a, lane, "race: written by two workers with no barrier between");
 	/* Of several readers only the last is known; a barrier of the warp may stand between this worker and the
@@ -443,6 +488,29 @@ static inline union twiri_slot read_fast(enum twir_scalar type, const char *at)
 	return twiri_read(type, at);
 }
 
+/* Element l of cell: the tensor's element, or one of its vector. Packed types have the lower bits first. */
+static union twiri_slot get(const struct twiri_tensor *t, int64_t cell, int l)
+{
+	const int64_t at = cell * t->lanes + l;
+	if (!t->packed)
+		return read_fast(t->type, t->data + at * (t->bytes / t->lanes));
+	const int bits = 8 / t->packed;
+	const char piece = (char)((uint8_t)t->data[at / t->packed] >> (at % t->packed * bits) & ((1 << bits) - 1));
+	return twiri_read(t->type, &piece);
+}
+
+static void put(struct twiri_tensor *t, int64_t cell, int l, union twiri_slot v)
+{
+	const int64_t at = cell * t->lanes + l;
+	if (!t->packed) {
+		twiri_write(t->type, t->data + at * (t->bytes / t->lanes), v);
+		return;
+	}
+	const int bits = 8 / t->packed, shift = (int)(at % t->packed) * bits, ones = (1 << bits) - 1;
+	uint8_t *byte = (uint8_t *)&t->data[at / t->packed];
+	*byte = (uint8_t)((*byte & ~(ones << shift)) | (((int)v.i & ones) << shift));
+}
+
 void twiri_load(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, union twiri_slot *d)
 {
 	struct twiri_tensor *t = f->t[a->tensor];
@@ -454,9 +522,8 @@ void twiri_load(struct twiri_machine *x, struct twiri_frame *f, const struct twi
 		}
 		const int64_t cell = offset_of(x, f, a, t, 0);
 		touch_read(x, f, a, t, cell, 0);
-		const int size = t->bytes / t->lanes;
 		for (int l = 0; l < a->lanes; l++)
-			d[l] = read_fast(t->type, t->data + cell * t->bytes + (int64_t)l * size);
+			d[l] = get(t, cell, l);
 		return;
 	}
 	int64_t base = INT64_MIN;
@@ -469,8 +536,41 @@ void twiri_load(struct twiri_machine *x, struct twiri_frame *f, const struct twi
 		if (!a->gather)
 			check_consecutive(x, f, a, cell, l, &base);
 		touch_read(x, f, a, t, cell, l);
-		d[l] = read_fast(t->type, t->data + cell * t->bytes);
+		d[l] = get(t, cell, 0);
 	}
+}
+
+/* The value was read; the element holds nothing until it is waited for. */
+static void issue(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a, struct twiri_tensor *t,
+		  int64_t cell, union twiri_slot v)
+{
+	struct twiri_flight *last = f->flights.n ? &f->flights.at[f->flights.n - 1] : NULL;
+	if (!last || last->access != a || last->group != f->groups || last->n == TWIRI_FLIGHT) {
+		const struct twiri_flight next = {.access = a, .tensor = t, .group = f->groups};
+		vec_push(x->arena, &f->flights, next);
+		last = &f->flights.at[f->flights.n - 1];
+	}
+	last->cell[last->n] = cell;
+	last->value[last->n++] = v;
+	t->state[cell] = CELL_FLYING;
+}
+
+void twiri_wait(struct twiri_machine *x, struct twiri_frame *f, int pending)
+{
+	int kept = 0;
+	for (int k = 0; k < f->flights.n; k++) {
+		struct twiri_flight *c = &f->flights.at[k];
+		if (c->group >= f->groups - pending) {
+			f->flights.at[kept++] = *c;
+			continue;
+		}
+		for (int l = 0; l < c->n; l++) {
+			c->tensor->state[c->cell[l]] = CELL_EMPTY;
+			touch_write(x, f, c->access, c->tensor, c->cell[l], 0);
+			put(c->tensor, c->cell[l], 0, c->value[l]);
+		}
+	}
+	f->flights.n = kept;
 }
 
 void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
@@ -482,9 +582,11 @@ void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct tw
 			return;
 		const int64_t cell = offset_of(x, f, a, t, 0);
 		touch_write(x, f, a, t, cell, 0);
-		const int size = t->bytes / t->lanes;
-		for (int l = 0; l < a->lanes; l++)
-			twiri_write(t->type, t->data + cell * t->bytes + (int64_t)l * size, v[l * a->other_step]);
+		if (a->async)
+			issue(x, f, a, t, cell, v[0]);
+		else
+			for (int l = 0; l < a->lanes; l++)
+				put(t, cell, l, v[l * a->other_step]);
 		return;
 	}
 	int64_t base = INT64_MIN;
@@ -495,7 +597,10 @@ void twiri_store(struct twiri_machine *x, struct twiri_frame *f, const struct tw
 		if (!a->gather)
 			check_consecutive(x, f, a, cell, l, &base);
 		touch_write(x, f, a, t, cell, l);
-		twiri_write(t->type, t->data + cell * t->bytes, v[l * a->other_step]);
+		if (a->async)
+			issue(x, f, a, t, cell, v[l * a->other_step]);
+		else
+			put(t, cell, 0, v[l * a->other_step]);
 	}
 }
 
@@ -530,7 +635,7 @@ void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const
 		if (!t->state[cell])
 			twiri_fail(x, a->stmt, a->expr, "%s[%lld]: read before it was written", t->t->name,
 				   (long long)l);
-		v[l] = twiri_read(t->type, t->data + cell * t->bytes);
+		v[l] = get(t, cell, 0);
 	}
 	twiri_reduce(op, t->type, v, (int)n);
 	*d = v[0];

@@ -171,6 +171,17 @@ void twiri_run(struct twiri_machine *x, struct twiri_frame *f)
 			f->at_level = in->a;
 			f->status = TWIRI_AT_BARRIER;
 			return;
+		case OP_SHUFFLE:
+		case OP_MMA:
+			f->pc = (int)(in - code);
+			f->status = TWIRI_AT_WARP;
+			return;
+		case OP_COMMIT:
+			f->groups++;
+			break;
+		case OP_WAIT:
+			twiri_wait(x, f, in->a);
+			break;
 		case OP_END:
 			f->status = TWIRI_DONE;
 			return;

@@ -4,7 +4,12 @@
  *  - Every expression is total: nothing traps. Integers wrap; x / 0 = x % 0 = 0 and MIN / -1 = MIN for integers. `index` is a signed 64-bit integer
  *    whose / floors and % has the divisor's sign; other integer types truncate as in ONNX and C.
  *  - f32 and f64 follow IEEE 754, round half to even; nothing is contracted: only `fma` fuses. NaN propagates through min, max and folds of them.
- *  - float to integer saturates and NaN gives 0. i1 is false/true. f16 and bf16 are storage types: casts to and from f32 are IR functions.
+ *  - float to integer saturates and NaN gives 0. i1 is false/true.
+ *  - f16, bf16, f8.., f4e2m1, i4, u4, i2 and u2 are storage types: only loads, stores, casts and bitcasts touch them; casts are IR functions of math.tw.
+ *    Casts to f8 and f4e2m1 round half to even and saturate (what is too large, infinity too, becomes the largest value); NaN stays NaN where there is
+ *    one, in f4e2m1 it becomes 6. f8e8m0 takes the magnitude, up to the next power of two, at most 2^127; infinity becomes NaN.
+ *  - Types of 4 and 2 bits are packed: element k of the storage order is in byte k / 2 (k / 4), lower bits first. Work on them is split at whole bytes:
+ *    two workers that store to one byte without a barrier between race, though their elements differ.
  *  - Only out-of-bounds loads are illegal; therefore loads may not be moved out of a Cond, If or guard, everything else may be evaluated early.
  *  - Levels nest: core > lane on a CPU; block > warp > lane on a GPU, where `thread` is (warp, lane). The body runs once for each core item or block.
  *  - A for-mapping on lane is a region: outside it the core runs alone; inside it the lanes run as if one after another, in any order. `lane` is the
@@ -12,6 +17,10 @@
  *  - `within (M, N)` skips tasks at or beyond the bounds. Surplus workers do nothing.
  *  - A register tensor that mirrors MAP: each worker owns the elements MAP gives it. A shared tensor is the core item's (or block's) scratch, 64-byte
  *    aligned and uninitialised. An `out` tensor is written once per element and never read. Parameters do not overlap unless marked `alias`.
+ *  - `copy async` reads its source when it is issued; the destination holds the value once the thread has waited for its group, and nothing until then. A
+ *    group is what the thread issued since its last `commit`; `wait N` waits for all but its N latest groups. Other threads see it after a barrier.
+ *  - shfl_up, shfl_down, shfl_xor and shfl_idx are met by all lanes of a warp together, and so is mma: d = a * b + d on a tile of which each lane holds the
+ *    elements twir_mma_place says. Its products are exact, k is taken in order and each sum rounds once to the type of d.
  *  - Folds combine in a fixed order: left to right over the axes in row order, starting from the neutral element, by `fma` where the body is a product of
  *    f32 or f64 and the operation is add. Schedules may regroup (lanes, blocks); the result then differs by rounding only, and never by thread count.
  *
@@ -42,6 +51,16 @@ enum twir_scalar {
 	TWIR_BF16,
 	TWIR_F32,
 	TWIR_F64,
+	TWIR_F8E4M3FN, /* from here to U2: storage types, of 8 bits, then packed ones of 4 and 2 bits */
+	TWIR_F8E4M3FNUZ,
+	TWIR_F8E5M2,
+	TWIR_F8E5M2FNUZ,
+	TWIR_F8E8M0,
+	TWIR_F4E2M1,
+	TWIR_I4,
+	TWIR_U4,
+	TWIR_I2,
+	TWIR_U2,
 	TWIR_INDEX,
 	TWIR_SCALARS
 };
@@ -113,17 +132,31 @@ struct twir_map {
 };
 
 /* Layout of a buffer: factors, outermost first; a coordinate is split over the factors as in a composition of mappings: offset(x) =
-   outer(x / inner.shape) * inner.size + inner(x % inner.shape). NULL: row-major over the shape. */
-enum twir_layout_kind { TWIR_LAYOUT_ROW, TWIR_LAYOUT_STRIDES };
+   outer(x / inner.shape) * inner.size + inner(x % inner.shape). NULL: row-major over the shape. In a row factor the last dimension is the fastest, in
+   a column factor the first. A local factor takes no room: its elements belong to different workers (registers of GPU threads). A swizzled factor
+   takes coordinate dim xor (coordinate by >> shift) % extent[dim] for its coordinate dim; extent[dim] is a constant power of two. */
+enum twir_layout_kind { TWIR_LAYOUT_ROW, TWIR_LAYOUT_STRIDES, TWIR_LAYOUT_COLUMN, TWIR_LAYOUT_LOCAL };
+struct twir_swizzle {
+	bool on;
+	int dim, by, shift;
+};
 struct twir_layout {
 	enum twir_layout_kind kind;
 	int rank;
-	const struct twir_expr *extent
-		[TWIR_MAX_RANK]; /* row: the factor's shape; strides: strides in elements (only as the last factor) */
+	const struct twir_expr
+		*extent[TWIR_MAX_RANK]; /* the factor's shape; strides: strides in elements (only as the last factor) */
+	struct twir_swizzle swizzle;	/* of row and column factors */
 	const struct twir_layout *inner; /* next factor or NULL */
 };
 
-enum twir_scope { TWIR_IN, TWIR_OUT, TWIR_SHARED, TWIR_REGISTER, TWIR_TENSOR /* of compute definitions */ };
+enum twir_scope {
+	TWIR_IN,
+	TWIR_OUT,
+	TWIR_SHARED,
+	TWIR_REGISTER,
+	TWIR_TENSOR, /* of compute definitions */
+	TWIR_BUFFER  /* of launch functions: memory that programs write and read */
+};
 
 struct twir_tensor {
 	const char *name; /* unique in the program */
@@ -150,8 +183,34 @@ enum twir_stmt_kind {
 	TWIR_IF,	 /* if cond { body } else { other } */
 	TWIR_SPECIALISE, /* specialise cond { body }: means its body */
 	TWIR_BARRIER,	 /* barrier LEVEL; */
-	TWIR_PREFETCH /* prefetch tensor[index..];  a hint: load it into the nearest cache; changes nothing, and the element need not
+	TWIR_PREFETCH, /* prefetch tensor[index..];  a hint: load it into the nearest cache; changes nothing, and the element need not
 			    exist; in a lane region it speaks of lane 0's element. The indices load nothing. */
+	TWIR_COMMIT, /* commit;  ends a group of asynchronous copies */
+	TWIR_WAIT,   /* wait N;  for all groups but the N latest */
+	TWIR_MMA,    /* mma SHAPE d[..], a[..], b[..];  one matrix instruction of a warp */
+	TWIR_INVOKE  /* call PROGRAM(X, Y[i]) with (M = e, ..);  in launch functions only */
+};
+
+/* A matrix instruction: d (m x n) = a (m x k) * b (k x n) + d, over the 32 lanes of a warp. An operand is a fragment: a run of elements of a register
+   tensor that belongs to the lane. mma.c holds the table. */
+enum twir_operand_of { TWIR_MMA_D, TWIR_MMA_A, TWIR_MMA_B };
+struct twir_mma {
+	const char *name; /* "m16n8k16_f16" */
+	int m, n, k;
+	enum twir_scalar type, sum; /* of a and b; of d */
+	int elements[3];	    /* of one lane: d, a, b */
+};
+struct twir_fragment {
+	struct twir_tensor *tensor;
+	int n; /* leading indices; the dimensions behind them are the fragment */
+	const struct twir_expr **index;
+};
+
+/* What a program is called with: a tensor, or the part of it that its leading indices choose. */
+struct twir_argument {
+	struct twir_tensor *tensor;
+	int n;
+	const struct twir_expr **index;
 };
 
 struct twir_stmt {
@@ -170,11 +229,13 @@ struct twir_stmt {
 			struct twir_tensor *tensor;
 			int n;
 			const struct twir_expr **index, *value, *mask; /* mask: NULL or i1 vector */
+			bool async; /* copy async T[..] = value; value is a load or c ? load : x, T is shared */
 		} store;
 		struct {
 			struct twir_var *var;
 			const struct twir_expr *extent;
-			bool unroll;
+			bool unroll;   /* in full: the extent is a constant */
+			int unroll_by; /* repeat(n, unroll 4): so many steps at a time; 0: not asked for */
 			struct twir_stmt *body;
 		} loop;
 		struct {
@@ -198,6 +259,21 @@ struct twir_stmt {
 			int n;
 			const struct twir_expr **index;
 		} prefetch;
+		struct {
+			int pending;
+		} wait;
+		struct {
+			const struct twir_mma *shape;
+			struct twir_fragment part[3]; /* enum twir_operand_of */
+		} mma;
+		struct {
+			struct twir_program *program;
+			int n; /* = program->nparams */
+			struct twir_argument *args;
+			int nsymbols;
+			struct twir_var **symbols; /* of the program, that get a value of their own here */
+			const struct twir_expr **values;
+		} invoke;
 	} u;
 };
 
@@ -234,6 +310,17 @@ struct twir_program {
 	struct twir_var **symbols;
 };
 
+/* launch NAME(A: f32[M, K], out C: f32[M, N]) { buffer T: f32[M]; for i in repeat(n) { call P(A, T); } }   what the host does: statements are let,
+   declarations of buffers, for, if, call. Symbols have the values that the launch was given, but for what `with` says. */
+struct twir_launch {
+	const char *name;
+	int nparams;
+	struct twir_tensor **params; /* in and out; an out parameter may be read by programs after it was written */
+	struct twir_stmt *body;
+	int nsymbols; /* made by the parser */
+	struct twir_var **symbols;
+};
+
 struct twir_module {
 	struct tw_arena *arena;
 	struct twir_expr **table; /* interning: open addressing */
@@ -245,6 +332,7 @@ struct twir_module {
 	VEC(struct twir_tensor *) tensors; /* free tensors of the definitions: "tensor X: f32[M, N];" */
 	VEC(struct twir_compute *) computes;
 	VEC(struct twir_program *) programs;
+	VEC(struct twir_launch *) launches;
 	struct tw_strmap names;	    /* taken names of variables and tensors -> the next suffix to try */
 	struct tw_strmap symbol_of; /* symbols by the name they were asked for */
 	struct tw_strmap func_of;   /* funcs by name */
@@ -266,7 +354,12 @@ static inline bool twir_type_eq(struct twir_type a, struct twir_type b)
 }
 const char *twir_scalar_name(enum twir_scalar s);     /* "f32" */
 enum twir_scalar twir_scalar_parse(const char *name); /* TWIR_VOID when unknown */
-int twir_scalar_bytes(enum twir_scalar s);	      /* i1 is one byte in memory */
+struct twir_type twir_type_named(const char *name);   /* "f32", "f32x16"; scalar TWIR_VOID when unknown */
+int twir_scalar_bytes(enum twir_scalar s); /* i1 is one byte in memory; packed types: 1, twir_storage_bytes tells */
+int twir_scalar_bits(enum twir_scalar s);  /* of an element in memory: i1 is 8, i4 is 4 */
+bool twir_is_storage(enum twir_scalar s);  /* only loads, stores, casts and bitcasts touch it */
+bool twir_is_packed(enum twir_scalar s);   /* several elements share a byte */
+int64_t twir_storage_bytes(enum twir_scalar s, int64_t elements); /* of a buffer; saturates */
 bool twir_is_float(enum twir_scalar s), twir_is_int(enum twir_scalar s) /* index and i1 too */,
 	twir_is_signed(enum twir_scalar s);
 const char *twir_kind_name(enum twir_kind k); /* "Add" */
@@ -285,6 +378,16 @@ enum {
 unsigned twir_kind_flags(enum twir_kind k);
 int twir_kind_arity(enum twir_kind k);
 const char *twir_level_name(enum twir_level l);
+
+/* storage.c: floats of 16 bits and fewer as bits, with the rounding that the semantics name. */
+uint64_t twir_float_bits(enum twir_scalar s, double v);
+double twir_float_value(enum twir_scalar s, uint64_t bits);
+
+/* mma.c */
+const struct twir_mma *twir_mma_find(const char *name); /* NULL: there is none */
+const struct twir_mma *twir_mma_at(int i);		/* all of them; NULL ends */
+/* Which element of the operand's tile lane `lane` holds as element e of its fragment. */
+void twir_mma_place(const struct twir_mma *s, enum twir_operand_of which, int lane, int e, int *row, int *column);
 
 /* build.c: modules, variables, tensors and interned expressions. The constructors check types (TW_CHECK: our fault) and fold only integer constants and
    the identities x+0, x-0, x*1, x*0, x/1, x%1, min/max/ceil_div/round_up of constants, c ? a : b with constant c, and/or/not with constants, comparisons of
@@ -365,6 +468,11 @@ struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n
 			     const struct twir_expr *value, const struct twir_expr *mask);
 struct twir_stmt *twir_prefetch(struct twir_module *m, struct twir_tensor *t, int n,
 				const struct twir_expr *const *index);
+struct twir_stmt *twir_copy_async(struct twir_module *m, struct twir_tensor *t, int n,
+				  const struct twir_expr *const *index,
+				  const struct twir_expr *value); /* value: a load, or cond ? load : else */
+/* Does a block hold what only a GPU has (barriers apart): shuffles, asynchronous copies, mma? Gives its name, or NULL. */
+const char *twir_gpu_only(const struct twir_stmt *list);
 /* maps */
 const struct twir_map *twir_repeat(struct twir_module *m, int rank, const struct twir_expr *const *extent,
 				   const enum twtm_attr *attrs);
@@ -417,6 +525,13 @@ void twir_program_symbols(struct twir_module *m,
 			  struct twir_program *p); /* fills nsymbols, symbols: in order of their ids */
 const struct twir_layout *twir_layout_row(struct twir_module *m, int rank, const struct twir_expr *const *extent,
 					  const struct twir_layout *inner);
+/* Any factor; swizzle may be NULL. */
+const struct twir_layout *twir_layout_factor(struct twir_module *m, enum twir_layout_kind kind, int rank,
+					     const struct twir_expr *const *extent, const struct twir_swizzle *swizzle,
+					     const struct twir_layout *inner);
+/* Tiles of the given block shape one after another, each row-major: row(ceil_div(shape, block)) * row(block). */
+const struct twir_layout *twir_layout_blocked(struct twir_module *m, int rank, const struct twir_expr *const *shape,
+					      const struct twir_expr *const *block);
 const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n,
 					   const struct twir_expr *const *index); /* in elements */
 const struct twir_expr *twir_tensor_elements(struct twir_module *m,
@@ -432,17 +547,20 @@ twir_print_module(struct tw_arena *a,
 const char *twir_print_program(struct tw_arena *a, const struct twir_module *m,
 			       const struct twir_program *p); /* stands alone: symbols and funcs it uses come first */
 const char *twir_print_compute(struct tw_arena *a, const struct twir_compute *c);
+const char *twir_print_launch(struct tw_arena *a, const struct twir_launch *l); /* the function alone */
 const char *twir_print_expr(struct tw_arena *a, const struct twir_expr *e);
 const char *twir_print_map(struct tw_arena *a, const struct twir_map *f);
 /* Adds what the text declares to m. Raises TW_ERR_MODEL "name:line:column: reason", with the line, a caret and a hint. */
 void twir_parse(struct twir_module *m, const char *name, const char *text);
 struct twir_func *twir_func_find(struct twir_module *m, const char *name); /* loads the math library on first use */
 struct twir_program *twir_program_find(struct twir_module *m, const char *name);
+struct twir_launch *twir_launch_find(struct twir_module *m, const char *name);
 
 /* verify.c: raises TW_ERR_INTERNAL (or TW_ERR_MODEL for a program from text, code given) naming program, statement and reason. */
 void twir_verify_program(struct twir_module *m, const struct twir_program *p, enum tw_code blame);
 void twir_verify_func(struct twir_module *m, const struct twir_func *f, enum tw_code blame);
 void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, enum tw_code blame);
+void twir_verify_launch(struct twir_module *m, const struct twir_launch *l, enum tw_code blame);
 
 /* diagnose.c: what a person who writes a program should know of it, errors first, each part in the order of the text. An error is certain: the program
    cannot be right. What is neither proved right nor wrong is listed as unproved: the interpreter checks it where it runs. A fault of structure (types, scopes,
@@ -507,6 +625,9 @@ struct twir_limits {
 	int64_t steps; /* turns of loops of all workers together and bodies of theirs; beyond it TW_ERR_CANCELLED is raised; 0: none */
 };
 void twir_interpret_within(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
+			   const struct twir_data *params, const struct twir_limits *limits);
+/* Runs a launch function: makes its buffers, runs the programs it calls in order. limits == NULL: none. */
+void twir_interpret_launch(struct twir_module *m, const struct twir_launch *l, const struct twir_binding *b,
 			   const struct twir_data *params, const struct twir_limits *limits);
 /* The value of a compute definition, element by element in row order; loads look up inputs by tensor. */
 struct twir_env {

@@ -5,7 +5,8 @@
 #include "ir/ir.h"
 
 /* names.c */
-bool twir_reserved(const char *name);					/* a word of the language */
+bool twir_reserved(const char *name); /* a word of the language */
+const char *twir_word(int i);	      /* the words that no table of types, levels or operations holds; NULL ends */
 bool twir_special_number(const char *name);				/* inf, nan, inf_f64 .. */
 const char *twir_unique(struct twir_module *m, const char *identifier); /* takes identifier, or identifier_1 .. */
 struct twir_var *twir_var_exact(struct twir_module *m, enum twir_var_kind kind, struct twir_type type,
@@ -33,6 +34,9 @@ const char *twir_bad_reduce(enum twir_kind op, const struct twir_expr *v);
 const char *twir_bad_prefetch(const struct twir_tensor *t, int n, const struct twir_expr *const *index);
 const char *twir_bad_store(const struct twir_tensor *t, int n, const struct twir_expr *const *index,
 			   const struct twir_expr *value, const struct twir_expr *mask);
+const char *twir_bad_fragment(const struct twir_mma *shape, enum twir_operand_of which, const struct twir_fragment *f);
+const char *twir_bad_argument(const struct twir_tensor *param, const struct twir_argument *a);
+const char *twir_bad_copy(const struct twir_tensor *t, const struct twir_expr *value);
 const char *twir_bad_extents(int n, const struct twir_expr *const *extent); /* sizes: scalars of type index */
 bool twir_is_combiner(enum twir_kind op);				    /* of folds and reductions */
 bool twir_combines_type(enum twir_kind op, struct twir_type t);
@@ -67,12 +71,14 @@ void twir_visit_map(const struct twir_map *f, void (*visit)(void *arg, const str
 void twir_visit_layout(const struct twir_layout *l, void (*visit)(void *arg, const struct twir_expr *e), void *arg);
 void twir_visit_tensor(const struct twir_tensor *t, void (*visit)(void *arg, const struct twir_expr *e), void *arg);
 void twir_visit_program(const struct twir_program *p, void (*visit)(void *arg, const struct twir_expr *e), void *arg);
+const char *twir_bad_swizzle(enum twir_layout_kind kind, int rank, const struct twir_expr *const *extent,
+			     const struct twir_swizzle *s);
 const struct twir_layout *twir_layout_make(struct twir_module *m, enum twir_layout_kind kind, int rank,
 					   const struct twir_expr *const *extent, const struct twir_layout *inner);
 
 /* number.c: constants as text, exact. Decimals where few digits do, else hexadecimal floats; the type is a suffix
- * unless it is index or f32. */
-void twir_print_const(struct tw_buf *b, const struct twir_expr *e);
+ * unless it is index, or f32 and no suffix is asked for. */
+void twir_print_const(struct tw_buf *b, const struct twir_expr *e, bool suffix);
 /* The value of a float literal (no sign, no suffix); false: malformed or more digits than a double holds. */
 bool twir_float_literal(const char *s, size_t n, double *value);
 
@@ -82,6 +88,7 @@ struct twir_printer {
 	struct tw_strmap used;	 /* names in scope -> the object */
 	struct tw_map given;	 /* object -> its name */
 	VEC(const void *) scope; /* objects that have a name now, innermost last */
+	bool suffixes;		 /* f32 constants have theirs: without, they would take the type around them */
 };
 void twir_printer_init(struct twir_printer *p, struct tw_arena *a);
 void twir_print_leave(struct twir_printer *p, int mark); /* names given since scope.n was mark are free again */
@@ -95,6 +102,7 @@ void twir_put_map(struct twir_printer *p, const struct twir_map *f);
 const char *twir_fold_name(enum twir_kind op);	   /* "sum", "fold_max" .. */
 const char *twir_combiner_name(enum twir_kind op); /* "add", "max" .. */
 
+const char *twir_layout_word(enum twir_layout_kind kind); /* print.c: "row" */
 const char *twir_print_head(struct tw_arena *a,
 			    const struct twir_stmt *s); /* print.c: the first line of a statement, for messages */
 

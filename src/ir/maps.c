@@ -123,7 +123,7 @@ const struct twir_layout *twir_layout_make(struct twir_module *m, enum twir_layo
 					   const struct twir_expr *const *extent, const struct twir_layout *inner)
 {
 	TW_CHECK(rank >= 0 && rank <= TWIR_MAX_RANK && (!inner || inner->rank == rank));
-	TW_CHECK(kind == TWIR_LAYOUT_ROW || !inner, "strides are the last factor");
+	TW_CHECK(kind != TWIR_LAYOUT_STRIDES || !inner, "strides are the last factor");
 	const char *why = twir_bad_extents(rank, extent);
 	TW_CHECK(!why, "layout: %s", why);
 	struct twir_layout *l = ARENA_NEW(m->arena, struct twir_layout);
@@ -133,6 +133,43 @@ const struct twir_layout *twir_layout_make(struct twir_module *m, enum twir_layo
 		l->extent[i] = extent[i];
 	l->inner = inner;
 	return l;
+}
+
+const char *twir_bad_swizzle(enum twir_layout_kind kind, int rank, const struct twir_expr *const *extent,
+			     const struct twir_swizzle *s)
+{
+	int64_t n;
+	if (kind != TWIR_LAYOUT_ROW && kind != TWIR_LAYOUT_COLUMN)
+		return "only row and column factors are swizzled";
+	if (s->dim < 0 || s->dim >= rank || s->by < 0 || s->by >= rank || s->dim == s->by)
+		return "swizzle(DIM, BY) takes two different dimensions of the factor";
+	if (s->shift < 0 || s->shift > 31)
+		return "the shift of a swizzle is 0 to 31";
+	if (!twir_const_int(extent[s->dim], &n) || n < 1 || (n & (n - 1)))
+		return "the swizzled dimension of a factor must be a constant power of two";
+	return NULL;
+}
+
+const struct twir_layout *twir_layout_factor(struct twir_module *m, enum twir_layout_kind kind, int rank,
+					     const struct twir_expr *const *extent, const struct twir_swizzle *swizzle,
+					     const struct twir_layout *inner)
+{
+	struct twir_layout *l = (struct twir_layout *)twir_layout_make(m, kind, rank, extent, inner);
+	if (swizzle && swizzle->on) {
+		const char *why = twir_bad_swizzle(kind, rank, extent, swizzle);
+		TW_CHECK(!why, "layout: %s", why);
+		l->swizzle = *swizzle;
+	}
+	return l;
+}
+
+const struct twir_layout *twir_layout_blocked(struct twir_module *m, int rank, const struct twir_expr *const *shape,
+					      const struct twir_expr *const *block)
+{
+	const struct twir_expr *count[TWIR_MAX_RANK];
+	for (int i = 0; i < rank; i++)
+		count[i] = twir_ceildiv(m, shape[i], block[i]);
+	return twir_layout_row(m, rank, count, twir_layout_row(m, rank, block, NULL));
 }
 
 const struct twir_layout *twir_layout_row(struct twir_module *m, int rank, const struct twir_expr *const *extent,
@@ -150,6 +187,28 @@ static const struct twir_expr *row_offset(struct twir_module *m, int rank, const
 	return at;
 }
 
+/* The place of x in one factor that is not strides. */
+static const struct twir_expr *factor_offset(struct twir_module *m, const struct twir_layout *l,
+					     const struct twir_expr *const *x)
+{
+	const struct twir_expr *turned[TWIR_MAX_RANK], *at = twir_index(m, 0);
+	if (l->kind == TWIR_LAYOUT_LOCAL)
+		return at;
+	for (int i = 0; i < l->rank; i++)
+		turned[i] = x[i];
+	if (l->swizzle.on) {
+		const struct twir_expr *by =
+			twir_div(m, x[l->swizzle.by], twir_index(m, INT64_C(1) << l->swizzle.shift));
+		const int d = l->swizzle.dim;
+		turned[d] = twir_binary(m, TWIR_Xor, x[d], twir_mod(m, by, l->extent[d]));
+	}
+	if (l->kind == TWIR_LAYOUT_ROW)
+		return row_offset(m, l->rank, l->extent, turned);
+	for (int i = l->rank - 1; i >= 0; i--)
+		at = twir_add(m, twir_mul(m, at, l->extent[i]), turned[i]);
+	return at;
+}
+
 /* The shape of what is inside the factor l of a layout over shape. */
 static void inside(struct twir_module *m, const struct twir_layout *l, const struct twir_expr *const *shape,
 		   const struct twir_expr **rest)
@@ -160,7 +219,7 @@ static void inside(struct twir_module *m, const struct twir_layout *l, const str
 		const struct twir_expr *n = twir_index(m, 1);
 		for (const struct twir_layout *f = in; f; f = f->inner) {
 			strided |= f->kind == TWIR_LAYOUT_STRIDES;
-			if (f->kind == TWIR_LAYOUT_ROW)
+			if (f->kind != TWIR_LAYOUT_STRIDES)
 				n = twir_mul(m, n, f->extent[i]);
 		}
 		/* strides do not tell their extents: they cover what the outer factors leave */
@@ -186,7 +245,7 @@ static const struct twir_expr *layout_size(struct twir_module *m, const struct t
 		}
 		return n;
 	}
-	for (int i = 0; i < rank; i++)
+	for (int i = 0; i < rank && l->kind != TWIR_LAYOUT_LOCAL; i++)
 		n = twir_mul(m, n, l->extent[i]);
 	if (!l->inner)
 		return n;
@@ -207,15 +266,14 @@ static const struct twir_expr *layout_offset(struct twir_module *m, const struct
 		return at;
 	}
 	if (!l->inner)
-		return row_offset(m, rank, l->extent, x);
+		return factor_offset(m, l, x);
 	const struct twir_expr *rest[TWIR_MAX_RANK], *outer[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK];
 	inside(m, l, shape, rest);
 	for (int i = 0; i < rank; i++) {
 		outer[i] = twir_div(m, x[i], rest[i]);
 		inner[i] = twir_mod(m, x[i], rest[i]);
 	}
-	const struct twir_expr *at =
-		twir_mul(m, row_offset(m, rank, l->extent, outer), layout_size(m, l->inner, rank, rest));
+	const struct twir_expr *at = twir_mul(m, factor_offset(m, l, outer), layout_size(m, l->inner, rank, rest));
 	return twir_add(m, at, layout_offset(m, l->inner, rank, rest, inner));
 }
 

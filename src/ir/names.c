@@ -4,13 +4,27 @@
 
 #include <stdio.h>
 
-/* Words that only stand where no name can (layout, mirrors, row, from ..) are free. */
-static const char *const words[] = {
+/* Words that no name may be. */
+static const char *const reserved[] = {
 	"symbol", "in",	      "func",	 "let",	   "return", "tensor", "define", "program",  "out",	   "launch",
 	"map",	  "register", "shared",	 "for",	   "on",     "within", "if",	 "else",     "specialise", "barrier",
 	"repeat", "spatial",  "project", "unroll", "vector", "plain",  "ranks",	 "attrs",    "where",	   "true",
 	"false",  "inf",      "nan",	 "reduce", "splat",  "gather", "void",	 "prefetch",
 };
+
+/* Words that only stand where no name can: names may be called so. */
+static const char *const free_words[] = {
+	"multiple", "from", "alias",  "layout", "mirrors", "row",   "column", "strides", "blocked", "local",
+	"swizzle",  "with", "buffer", "call",	"copy",	   "async", "commit", "wait",	 "mma",
+};
+
+const char *twir_word(int i)
+{
+	if (i < TW_COUNT(reserved))
+		return reserved[i];
+	i -= TW_COUNT(reserved);
+	return i < TW_COUNT(free_words) ? free_words[i] : NULL;
+}
 
 bool twir_special_number(const char *name)
 {
@@ -21,8 +35,8 @@ bool twir_special_number(const char *name)
 
 bool twir_reserved(const char *name)
 {
-	for (int i = 0; i < TW_COUNT(words); i++)
-		if (strcmp(words[i], name) == 0)
+	for (int i = 0; i < TW_COUNT(reserved); i++)
+		if (strcmp(reserved[i], name) == 0)
 			return true;
 	for (int k = 0; k < TWIR_KINDS; k++)
 		if (!(twir_kind_flags((enum twir_kind)k) & TWIR_F_OTHER) &&
@@ -41,18 +55,7 @@ bool twir_reserved(const char *name)
 	for (int k = 0; k < TWIR_KINDS; k++)
 		if (twir_is_combiner((enum twir_kind)k) && strcmp(name, twir_fold_name((enum twir_kind)k)) == 0)
 			return true;
-	/* vector types: f32x16 */
-	const char *x = strrchr(name, 'x');
-	if (x && x != name && strspn(x + 1, "0123456789") == strlen(x + 1) && x[1]) {
-		char scalar[8];
-		const size_t n = (size_t)(x - name);
-		if (n < sizeof(scalar)) {
-			memcpy(scalar, name, n);
-			scalar[n] = 0;
-			return twir_scalar_parse(scalar) != TWIR_VOID;
-		}
-	}
-	return false;
+	return twir_type_named(name).scalar != TWIR_VOID;
 }
 
 static bool letter(char c)

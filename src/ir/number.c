@@ -19,16 +19,9 @@ static double power_of_ten(int k)
 
 static double rounded(enum twir_scalar s, double v)
 {
-	switch (s) {
-	case TWIR_F32:
-		return (float)v;
-	case TWIR_F16:
-		return tw_f16_to_f32(tw_f64_to_f16(v));
-	case TWIR_BF16:
-		return tw_bf16_to_f32(tw_f32_to_bf16((float)v));
-	default:
-		return v;
-	}
+	if (twir_is_storage(s))
+		return twir_float_value(s, twir_float_bits(s, v));
+	return s == TWIR_F32 ? (double)(float)v : v;
 }
 
 static void put_decimal(struct tw_buf *b, int64_t digits, int places)
@@ -59,7 +52,7 @@ static void put_hexadecimal(struct tw_buf *b, double v)
 	buf_printf(b, "p%+d", exponent - 1);
 }
 
-static void put_float(struct tw_buf *b, enum twir_scalar s, double v)
+static void put_float(struct tw_buf *b, enum twir_scalar s, double v, bool suffix)
 {
 	if (signbit(v) && !isnan(v)) {
 		buf_putc(b, '-');
@@ -67,7 +60,7 @@ static void put_float(struct tw_buf *b, enum twir_scalar s, double v)
 	}
 	if (isnan(v) || isinf(v)) {
 		buf_puts(b, isnan(v) ? "nan" : "inf");
-		if (s != TWIR_F32)
+		if (s != TWIR_F32 || suffix)
 			buf_printf(b, "_%s", twir_scalar_name(s));
 		return;
 	}
@@ -96,15 +89,15 @@ static void put_float(struct tw_buf *b, enum twir_scalar s, double v)
 	}
 	if (!done)
 		put_hexadecimal(b, v);
-	if (s != TWIR_F32)
+	if (s != TWIR_F32 || suffix)
 		buf_puts(b, twir_scalar_name(s));
 }
 
-void twir_print_const(struct tw_buf *b, const struct twir_expr *e)
+void twir_print_const(struct tw_buf *b, const struct twir_expr *e, bool suffix)
 {
 	const enum twir_scalar s = (enum twir_scalar)e->type.scalar;
 	if (twir_is_float(s)) {
-		put_float(b, s, e->u.f);
+		put_float(b, s, e->u.f, suffix);
 		return;
 	}
 	if (s == TWIR_I1) {

@@ -179,7 +179,7 @@ static void parse_define(struct twir_parser *p)
 	vec_push(p->m->arena, &p->m->computes, c);
 }
 
-static struct twir_tensor *parse_param(struct twir_parser *p)
+struct twir_tensor *twir_parse_param(struct twir_parser *p)
 {
 	struct twir_tok at;
 	const bool out = twir_take(p, "out");
@@ -226,7 +226,7 @@ static void parse_program(struct twir_parser *p)
 	while (!twir_is(p, ")")) {
 		if (params.n)
 			twir_expect(p, ",", NULL);
-		struct twir_tensor *t = parse_param(p);
+		struct twir_tensor *t = twir_parse_param(p);
 		vec_push(p->m->arena, &params, t);
 	}
 	twir_next(p);
@@ -258,8 +258,11 @@ static void parse_module(void *arg)
 			parse_define(p);
 		else if (twir_take(p, "program"))
 			parse_program(p);
+		else if (twir_take(p, "launch"))
+			twir_parse_launch(p);
 		else
-			twir_fail(p, &at, NULL, "expected symbol, func, tensor, define or program");
+			twir_fail(p, &at, "for example: program f(A: f32[4], out B: f32[4]) { .. }",
+				  "expected symbol, func, tensor, define, program or launch");
 	}
 }
 

@@ -1,32 +1,38 @@
 /* Declarations: types, tensors with layouts, mappings. */
 #include "ir/parse_int.h"
 
-#include <stdlib.h>
+/* Types of ONNX that tensor programs do not have. */
+static const struct {
+	const char *name, *hint;
+} refused[] = {
+	{"c64", "a complex number is two f32: give the tensor a last dimension of 2"},
+	{"c128", "a complex number is two f64: give the tensor a last dimension of 2"},
+	{"complex64", "a complex number is two f32: give the tensor a last dimension of 2"},
+	{"complex128", "a complex number is two f64: give the tensor a last dimension of 2"},
+	{"string", "strings are the work of host operators"},
+	{"bool", "i1"},
+	{"float", "f32"},
+	{"double", "f64"},
+	{"int", "i32, or index for sizes and positions"},
+};
 
 struct twir_type twir_parse_type(struct twir_parser *p)
 {
 	const struct twir_tok at = p->tok;
-	char name[16] = {0};
+	char name[20] = {0};
 	if (at.kind == TK_NAME && at.n < (int)sizeof(name))
 		memcpy(name, at.at, (size_t)at.n);
-	/* f32x16: the scalar's name, x, the lanes */
-	int lanes = 1;
-	char *digits = name + strcspn(name, "0123456789x");
-	digits = strncmp(name, "index", 5) == 0 ? name + 5 : digits + strspn(digits, "0123456789");
-	if (*digits == 'x') {
-		const bool number =
-			digits[1] != '0' && digits[1] && strspn(digits + 1, "0123456789") == strlen(digits + 1);
-		lanes = number ? atoi(digits + 1) : 0;
-		*digits = 0;
-		if (lanes == 1)
-			lanes = 0; /* f32 is the one spelling */
-	}
-	const enum twir_scalar s = twir_scalar_parse(name);
-	if (s == TWIR_VOID || lanes < 1 || lanes > TWIR_MAX_LANES)
-		twir_fail(p, &at, "i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 index, or a vector such as f32x16",
+	for (int i = 0; i < TW_COUNT(refused); i++)
+		if (strcmp(name, refused[i].name) == 0)
+			twir_fail(p, &at, refused[i].hint, "there is no type '%s'", name);
+	const struct twir_type t = twir_type_named(name);
+	if (t.scalar == TWIR_VOID)
+		twir_fail(p, &at,
+			  "i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz "
+			  "f8e8m0 f4e2m1 i4 u4 i2 u2 index, or a vector such as f32x16",
 			  "expected a type");
 	twir_next(p);
-	return twir_vector_type(s, lanes);
+	return t;
 }
 
 static int parse_sizes(struct twir_parser *p, const struct twir_expr **sizes, const char *end, const char *what)
@@ -42,28 +48,72 @@ static int parse_sizes(struct twir_parser *p, const struct twir_expr **sizes, co
 	return n;
 }
 
-static const struct twir_layout *parse_layout(struct twir_parser *p, int rank)
+static const char layout_hint[] = "layout row(..), column(..), strides(..), blocked(..), local(..), or factors: "
+				  "row(8, 2) * row(16, 4)";
+
+static struct twir_swizzle parse_swizzle(struct twir_parser *p, enum twir_layout_kind kind, int rank,
+					 const struct twir_expr *const *extent)
 {
+	struct twir_swizzle s = {0};
+	const struct twir_tok at = p->tok;
+	if (!twir_take(p, "swizzle"))
+		return s;
+	int64_t number[3] = {0};
+	int n = 0;
+	twir_expect(p, "(", "row(64, 8) swizzle(1, 0): coordinate 1 xor coordinate 0");
+	do
+		if (n < 3)
+			number[n++] = twir_take_int(p, "a dimension");
+		else
+			twir_fail(p, &p->tok, NULL, "swizzle(DIM, BY) or swizzle(DIM, BY, SHIFT)");
+	while (twir_take(p, ","));
+	twir_expect(p, ")", NULL);
+	for (int i = 0; i < 3; i++)
+		number[i] = number[i] < 0 || number[i] > 99 ? 99 : number[i];
+	s = (struct twir_swizzle){.on = true, .dim = (int)number[0], .by = (int)number[1], .shift = (int)number[2]};
+	const char *why =
+		n < 2 ? "swizzle(DIM, BY) or swizzle(DIM, BY, SHIFT)" : twir_bad_swizzle(kind, rank, extent, &s);
+	if (why)
+		twir_fail(p, &at, "row(64, 8) swizzle(1, 0): coordinate 1 xor coordinate 0", "%s", why);
+	return s;
+}
+
+static const struct twir_layout *parse_layout(struct twir_parser *p, const struct twir_tensor *t, bool first)
+{
+	const int rank = t->rank;
 	twir_enter(p);
 	const struct twir_tok at = p->tok;
-	const bool strides = twir_take(p, "strides");
-	if (!strides)
-		twir_expect(p, "row", "layout row(..) * row(..), the last may be strides(..)");
-	twir_expect(p, "(", NULL);
+	enum twir_layout_kind kind = TWIR_LAYOUT_ROW;
+	const bool blocked = twir_take(p, "blocked");
+	while (!blocked && !twir_take(p, twir_layout_word(kind)))
+		if (kind++ == TWIR_LAYOUT_LOCAL)
+			twir_fail(p, &at, layout_hint, "expected a factor of a layout");
 	const struct twir_expr *extent[TWIR_MAX_RANK];
-	const int n = parse_sizes(p, extent, ")", strides ? "a stride" : "a size");
+	if (!twir_is(p, "(") && first && (kind == TWIR_LAYOUT_ROW || kind == TWIR_LAYOUT_COLUMN) && !blocked) {
+		twir_leave(p); /* the word alone: over the tensor's shape */
+		return kind == TWIR_LAYOUT_ROW ? NULL : twir_layout_make(p->m, kind, rank, t->shape, NULL);
+	}
+	twir_expect(p, "(", layout_hint);
+	const int n = parse_sizes(p, extent, ")", kind == TWIR_LAYOUT_STRIDES ? "a stride" : "a size");
 	if (n != rank)
 		twir_fail(p, &at, NULL, "the factor has %d dimensions, the tensor %d", n, rank);
 	twir_expect(p, ")", NULL);
+	if (blocked && !first)
+		twir_fail(p, &at, "row(..) * row(..) says it in factors", "blocked is a layout of its own, no factor");
+	if (blocked) {
+		twir_leave(p);
+		return twir_layout_blocked(p->m, rank, t->shape, extent);
+	}
+	const struct twir_swizzle swizzle = parse_swizzle(p, kind, rank, extent);
 	const struct twir_tok times = p->tok;
 	const struct twir_layout *inner = NULL;
 	if (twir_take(p, "*")) {
-		if (strides)
+		if (kind == TWIR_LAYOUT_STRIDES)
 			twir_fail(p, &times, NULL, "strides are the last factor of a layout");
-		inner = parse_layout(p, rank);
+		inner = parse_layout(p, t, false);
 	}
 	twir_leave(p);
-	return twir_layout_make(p->m, strides ? TWIR_LAYOUT_STRIDES : TWIR_LAYOUT_ROW, rank, extent, inner);
+	return twir_layout_factor(p->m, kind, rank, extent, &swizzle, inner);
 }
 
 /* NAME: type[shape] mirrors MAP layout L. The name is not bound yet; *at is where it stands. */
@@ -80,7 +130,7 @@ struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope sco
 	twir_expect(p, "[", "NAME: f32[M, N]");
 	const int rank = parse_sizes(p, shape, "]", "a size");
 	twir_expect(p, "]", NULL);
-	const bool global = scope == TWIR_IN || scope == TWIR_OUT || scope == TWIR_TENSOR;
+	const bool global = scope == TWIR_IN || scope == TWIR_OUT || scope == TWIR_TENSOR || scope == TWIR_BUFFER;
 	const char *unique = twir_unique(p->m, name); /* parameters keep their names, others must not take them */
 	struct twir_tensor *t =
 		twir_tensor_exact(p->m, global ? name : unique, (enum twir_scalar)type.scalar, rank, shape, scope);
@@ -100,7 +150,7 @@ struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope sco
 			twir_fail(p, &layout_at, NULL,
 				  t->mirrors ? "a tensor that mirrors a mapping has no other layout"
 					     : "a tensor of rank 0 has no layout");
-		t->layout = parse_layout(p, rank);
+		t->layout = parse_layout(p, t, true);
 	}
 	return t;
 }

@@ -14,9 +14,13 @@ const char *twir_type_text(struct twir_parser *p, struct twir_type t)
 const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o, enum twir_scalar to)
 {
 	const struct twir_expr *e = o.e;
+	const struct twir_expr *w = o.wide ? o.wide : e;
 	if (o.flexible && (e->kind == TWIR_Cond || e->kind == TWIR_Select)) {
-		const struct twir_expr *a = twir_retype(p, (struct twir_operand){e->arg[1], true}, to);
-		const struct twir_expr *b = twir_retype(p, (struct twir_operand){e->arg[2], true}, to);
+		const bool both = w->kind == e->kind;
+		const struct twir_expr *a =
+			twir_retype(p, (struct twir_operand){e->arg[1], true, both ? w->arg[1] : NULL}, to);
+		const struct twir_expr *b =
+			twir_retype(p, (struct twir_operand){e->arg[2], true, both ? w->arg[2] : NULL}, to);
 		if (!twir_type_eq(a->type, b->type))
 			return e;
 		return e->kind == TWIR_Cond ? twir_cond(p->m, e->arg[0], a, b) : twir_select(p->m, e->arg[0], a, b);
@@ -24,7 +28,7 @@ const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o
 	if (!o.flexible || e->kind != TWIR_Const || e->type.scalar == to || to == TWIR_I1 || to == TWIR_VOID)
 		return e;
 	if (twir_is_float(to))
-		return twir_float(p->m, to, twir_is_float((enum twir_scalar)e->type.scalar) ? e->u.f : (double)e->u.i);
+		return twir_float(p->m, to, twir_is_float((enum twir_scalar)w->type.scalar) ? w->u.f : (double)w->u.i);
 	if (twir_is_float((enum twir_scalar)e->type.scalar) || twir_wrap(to, e->u.i) != e->u.i ||
 	    (to == TWIR_U64 && e->u.i < 0))
 		return e;
@@ -75,7 +79,8 @@ static struct twir_operand combine(struct twir_parser *p, const struct twir_tok 
 			  twir_type_text(p, b.e->type), why);
 	const struct twir_expr *e =
 		operators[op].swapped ? twir_binary(p->m, k, b.e, a.e) : twir_binary(p->m, k, a.e, b.e);
-	return (struct twir_operand){e, a.flexible && b.flexible && e->kind == TWIR_Const && operators[op].level != 4};
+	return (struct twir_operand){e, a.flexible && b.flexible && e->kind == TWIR_Const && operators[op].level != 4,
+				     NULL};
 }
 
 static struct twir_operand parse_prefix(struct twir_parser *p)
@@ -90,7 +95,7 @@ static struct twir_operand parse_prefix(struct twir_parser *p)
 		const char *why = twir_bad_unary(TWIR_Neg, a);
 		if (why)
 			twir_fail(p, &at, NULL, "'-' of %s: %s", twir_type_text(p, a->type), why);
-		return (struct twir_operand){twir_unary(p->m, TWIR_Neg, a), false};
+		return (struct twir_operand){twir_unary(p->m, TWIR_Neg, a), false, NULL};
 	}
 	if (twir_take(p, "not")) {
 		twir_enter(p);
@@ -99,7 +104,7 @@ static struct twir_operand parse_prefix(struct twir_parser *p)
 		const char *why = twir_bad_unary(TWIR_Not, a);
 		if (why)
 			twir_fail(p, &at, NULL, "'not' of %s: %s", twir_type_text(p, a->type), why);
-		return (struct twir_operand){twir_not(p->m, a), false};
+		return (struct twir_operand){twir_not(p->m, a), false, NULL};
 	}
 	return twir_parse_primary(p);
 }
@@ -119,6 +124,15 @@ struct twir_operand twir_parse_binary(struct twir_parser *p, int least)
 	}
 	twir_leave(p);
 	return a;
+}
+
+/* The f64 forms of two flexible floats. */
+const struct twir_expr *twir_wide_choice(struct twir_parser *p, enum twir_kind k, const struct twir_expr *c,
+					 struct twir_operand a, struct twir_operand b)
+{
+	if (!a.flexible || !b.flexible || !a.wide || !b.wide || twir_bad_choice(k, c, a.wide, b.wide))
+		return NULL;
+	return k == TWIR_Cond ? twir_cond(p->m, c, a.wide, b.wide) : twir_select(p->m, c, a.wide, b.wide);
 }
 
 static const struct twir_expr *choose(struct twir_parser *p, const struct twir_tok *at, const struct twir_expr *c,
@@ -153,7 +167,8 @@ struct twir_operand twir_parse_operand(struct twir_parser *p)
 	}
 	for (int i = chain.n - 1; i >= 0; i--)
 		last = (struct twir_operand){choose(p, &chain.at[i].at, chain.at[i].c, chain.at[i].a, last),
-					     chain.at[i].a.flexible && last.flexible};
+					     chain.at[i].a.flexible && last.flexible,
+					     twir_wide_choice(p, TWIR_Cond, chain.at[i].c, chain.at[i].a, last)};
 	twir_leave(p);
 	return last;
 }

@@ -2,9 +2,11 @@
  *
  *   module    { symbol NAME [in LO..[HI]] [multiple N], ..;  |  func NAME(x: TYPE, ..): TYPE { {let x = E;} return E; }
  *             | tensor TENSOR;  |  define TENSOR = (i, ..) => E [from "ORIGIN"];
- *             | program NAME([out] TENSOR [alias INPUT], ..) [launch LEVEL(E), ..] BLOCK }
- *   TENSOR    NAME: TYPE[E, ..] [mirrors MAP] [layout row(E, ..) * .. [* strides(E, ..)]]
- *   TYPE      i1 i8 .. u64 f16 bf16 f32 f64 index, or in registers a vector: f32x16
+ *             | program NAME([out] TENSOR [alias INPUT], ..) [launch LEVEL(E), ..] BLOCK
+ *             | launch NAME([out] TENSOR, ..) BLOCK }
+ *   The grammar in full, with what everything means: docs/LANGUAGE.md. In short:
+ *   TENSOR    NAME: TYPE[E, ..] [mirrors MAP] [layout row(E, ..) [swizzle(DIM, BY [, SHIFT])] * .. [* strides(E, ..)]]
+ *   TYPE      i1 i8 .. u64 f16 bf16 f32 f64 f8e4m3fn .. u4 index, or in registers a vector: f32x16
  *   LEVEL     core lane block warp thread
  *   MAP       FACTOR * FACTOR ..;  FACTOR is repeat(E, ..), spatial(E, ..), project(MAP, [DIM, ..]), (MAP) or a name from
  *             map; extents may be followed by ranks = [..] and by unroll, vector or attrs = [plain, unroll, ..]
@@ -58,12 +60,15 @@ struct twir_parser {
 	int floor;	 /* bindings below it are invisible: programs and funcs see only their own */
 	bool no_symbols; /* in funcs */
 	VEC(const struct twir_expr *) folds; /* of the definition being parsed */
+	bool in_launch;			     /* a launch function: buffers and calls, no work of its own */
+	bool no_guard;			     /* "where" belongs to what stands around the load */
 };
 
 /* An operand; a literal without a suffix takes the type of what it meets. */
 struct twir_operand {
 	const struct twir_expr *e;
 	bool flexible;
+	const struct twir_expr *wide; /* the same of f64 constants: what a flexible float is before it is rounded */
 };
 
 /* lex.c */
@@ -95,11 +100,14 @@ const struct twir_expr *twir_parse_typed(struct twir_parser *p, struct twir_type
 const struct twir_expr *twir_parse_size(struct twir_parser *p, const char *what);
 const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o, enum twir_scalar to);
 const char *twir_type_text(struct twir_parser *p, struct twir_type t);
+const struct twir_expr *twir_wide_choice(struct twir_parser *p, enum twir_kind k, const struct twir_expr *c,
+					 struct twir_operand a, struct twir_operand b);
 struct twir_operand twir_parse_binary(struct twir_parser *p, int least);
 enum { TWIR_SHIFT_LEVEL = 5 }; /* the level of << >>: everything that binds tighter than comparisons */
 
 /* parse_primary.c */
 struct twir_operand twir_parse_primary(struct twir_parser *p);
+struct twir_tensor *twir_tensor_named(struct twir_parser *p, const char *what);
 int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const struct twir_expr **index, int *wide);
 bool twir_at_number(struct twir_parser *p); /* a number, inf or nan comes next */
 struct twir_operand twir_literal(struct twir_parser *p, bool minus);
@@ -109,6 +117,13 @@ struct twir_type twir_parse_type(struct twir_parser *p);
 struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope scope, struct twir_tok *at);
 const struct twir_map *twir_parse_map(struct twir_parser *p);
 bool twir_parse_level(struct twir_parser *p, enum twir_level *level);
+
+/* parse_launch.c */
+struct twir_stmt *twir_parse_invoke(struct twir_parser *p, const struct twir_tok *at);
+void twir_parse_launch(struct twir_parser *p);
+
+/* parse.c */
+struct twir_tensor *twir_parse_param(struct twir_parser *p);
 
 /* parse_stmt.c */
 struct twir_stmt *twir_parse_block(struct twir_parser *p);

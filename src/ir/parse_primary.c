@@ -6,24 +6,24 @@
 
 static struct twir_operand rigid(const struct twir_expr *e)
 {
-	return (struct twir_operand){e, false};
+	return (struct twir_operand){e, false, NULL};
 }
 
 /* The type that ends a literal ("i32" in 3i32), from the end of its text; TWIR_VOID: none. */
 static enum twir_scalar suffix(const char *at, int n, int *digits)
 {
+	enum twir_scalar found = TWIR_VOID;
+	int longest = 0; /* bf16 ends in f16 too */
 	for (int s = TWIR_I8; s < TWIR_INDEX; s++) {
 		const char *name = twir_scalar_name((enum twir_scalar)s);
 		const int len = (int)strlen(name);
-		/* bf16 ends in f16 too: take the longer one */
-		if (n > len && memcmp(at + n - len, name, (size_t)len) == 0 &&
-		    !(s == TWIR_F16 && at[n - len - 1] == 'b')) {
-			*digits = n - len;
-			return (enum twir_scalar)s;
+		if (n > len && len > longest && memcmp(at + n - len, name, (size_t)len) == 0) {
+			found = (enum twir_scalar)s;
+			longest = len;
 		}
 	}
-	*digits = n;
-	return TWIR_VOID;
+	*digits = n - longest;
+	return found;
 }
 
 static bool read_integer(const char *at, int n, uint64_t *value)
@@ -53,7 +53,7 @@ static const struct twir_expr *integer(struct twir_parser *p, const struct twir_
 		s == TWIR_U64 ? !minus || v == 0 : v <= (uint64_t)INT64_MAX + (minus ? 1 : 0) && twir_wrap(s, i) == i;
 	/* hexadecimal integers are bit patterns: 0xffffffffi32 is -1 */
 	const bool pattern = digits > 2 && (t->at[1] == 'x' || t->at[1] == 'X') && !minus &&
-			     (twir_scalar_bytes(s) == 8 || v >> (8 * twir_scalar_bytes(s)) == 0);
+			     (twir_scalar_bits(s) == 64 || v >> twir_scalar_bits(s) == 0);
 	if (!fits && !pattern)
 		twir_fail(p, t, NULL, "%s%.*s does not fit in %s", minus ? "-" : "", digits > 40 ? 40 : digits, t->at,
 			  twir_scalar_name(s));
@@ -68,11 +68,17 @@ static const struct twir_expr *special(struct twir_parser *p, const struct twir_
 	return twir_float(p->m, s, minus ? -v : v);
 }
 
+/* A float literal without a suffix. */
+static struct twir_operand loose(struct twir_parser *p, double v)
+{
+	return (struct twir_operand){twir_float(p->m, TWIR_F32, v), true, twir_float(p->m, TWIR_F64, v)};
+}
+
 bool twir_at_number(struct twir_parser *p)
 {
-	if (p->tok.kind != TK_NAME || p->tok.n > 8)
+	char word[20] = {0};
+	if (p->tok.kind != TK_NAME || p->tok.n >= (int)sizeof(word))
 		return p->tok.kind == TK_NUMBER;
-	char word[9] = {0};
 	memcpy(word, p->tok.at, (size_t)p->tok.n);
 	return twir_special_number(word);
 }
@@ -81,8 +87,10 @@ struct twir_operand twir_literal(struct twir_parser *p, bool minus)
 {
 	const struct twir_tok t = p->tok;
 	twir_next(p);
+	if (t.kind == TK_NAME && t.n == 3)
+		return loose(p, special(p, &t, minus)->u.f);
 	if (t.kind == TK_NAME)
-		return (struct twir_operand){special(p, &t, minus), t.n == 3};
+		return rigid(special(p, &t, minus));
 	int digits;
 	const enum twir_scalar s = suffix(t.at, t.n, &digits);
 	const bool hex = t.n > 2 && (t.at[1] == 'x' || t.at[1] == 'X');
@@ -91,14 +99,15 @@ struct twir_operand twir_literal(struct twir_parser *p, bool minus)
 		is_float |= t.at[i] == '.' || (hex ? (t.at[i] | 32) == 'p' : (t.at[i] | 32) == 'e');
 	if (!is_float && !twir_is_float(s))
 		return (struct twir_operand){integer(p, &t, digits, s == TWIR_VOID ? TWIR_INDEX : s, minus),
-					     s == TWIR_VOID};
+					     s == TWIR_VOID, NULL};
 	double v;
 	if (!twir_float_literal(t.at, (size_t)digits, &v) || (s != TWIR_VOID && !twir_is_float(s)))
 		twir_fail(p, &t, NULL, "'%.*s' is no number", t.n > 40 ? 40 : t.n, t.at);
-	return (struct twir_operand){twir_float(p->m, s == TWIR_VOID ? TWIR_F32 : s, minus ? -v : v), s == TWIR_VOID};
+	v = minus ? -v : v;
+	return s == TWIR_VOID ? loose(p, v) : rigid(twir_float(p->m, s, v));
 }
 
-static struct twir_tensor *tensor_named(struct twir_parser *p, const char *what)
+struct twir_tensor *twir_tensor_named(struct twir_parser *p, const char *what)
 {
 	const struct twir_tok at = p->tok;
 	const char *name = twir_take_name(p, what);
@@ -112,12 +121,15 @@ static struct twir_tensor *tensor_named(struct twir_parser *p, const char *what)
 int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const struct twir_expr **index, int *wide)
 {
 	int n = 0;
+	const bool guard = p->no_guard;
 	*wide = 0;
+	p->no_guard = true; /* T[I[j] where m ..]: the mask of T's access */
 	do {
 		if (n == TWIR_MAX_RANK)
 			twir_fail(p, &p->tok, NULL, "more than %d indices", TWIR_MAX_RANK);
 		index[n++] = twir_parse_expr(p);
 	} while (twir_take(p, ","));
+	p->no_guard = guard;
 	const struct twir_tok at = p->tok;
 	if (twir_take(p, "+:")) {
 		const int64_t lanes = twir_take_int(p, "the number of elements");
@@ -136,9 +148,32 @@ static void parse_where(struct twir_parser *p, enum twir_scalar type, const stru
 	*mask = *other = NULL;
 	if (!twir_take(p, "where"))
 		return;
+	const bool guard = p->no_guard;
+	p->no_guard = false;
 	*mask = twir_parse_expr(p);
 	twir_expect(p, "else", "a masked load is written T[i +: 16 where m else x]");
 	*other = twir_retype(p, twir_parse_operand(p), type);
+	p->no_guard = guard;
+}
+
+/* X[i, j] where cond else x   is   cond ? X[i, j] : x */
+static const struct twir_expr *parse_guard(struct twir_parser *p, const struct twir_expr *load)
+{
+	const struct twir_tok at = p->tok;
+	if (p->no_guard || !twir_take(p, "where"))
+		return load;
+	twir_enter(p);
+	const struct twir_expr *cond = twir_parse_binary(p, 1).e;
+	twir_expect(p, "else", "a guarded load is written X[i] where i < N else 0.0");
+	const struct twir_expr *other = twir_retype(p, twir_parse_binary(p, 1), (enum twir_scalar)load->type.scalar);
+	twir_leave(p);
+	const char *why = twir_bad_choice(TWIR_Cond, cond, load, other);
+	if (why)
+		twir_fail(p, &at,
+			  "a load of several elements takes its mask in the brackets: X[i +: 8 where m else 0.0]",
+			  "guard of %s with %s else %s: %s", twir_type_text(p, load->type),
+			  twir_type_text(p, cond->type), twir_type_text(p, other->type), why);
+	return twir_cond(p->m, cond, load, other);
 }
 
 static const struct twir_expr *parse_load(struct twir_parser *p, const struct twir_tok *at, struct twir_tensor *t)
@@ -202,9 +237,11 @@ static const struct twir_expr *parse_reduce(struct twir_parser *p, const struct 
 
 static const struct twir_expr *parse_gather(struct twir_parser *p, const struct twir_tok *at)
 {
-	struct twir_tensor *t = tensor_named(p, "a tensor");
+	struct twir_tensor *t = twir_tensor_named(p, "a tensor");
 	twir_expect(p, ",", "gather(T, indices)");
+	p->no_guard = true; /* parse_where follows */
 	const struct twir_expr *index = twir_parse_expr(p), *mask, *other;
+	p->no_guard = false;
 	parse_where(p, t->type, &mask, &other);
 	const char *why = twir_bad_gather(t, index, mask, other);
 	if (why)
@@ -290,7 +327,8 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 			  arity == 1 ? "" : "s", n);
 	/* literals take the type of the first argument that has one; the condition of select and the lane of extract
 	 * stand apart */
-	const int first = k == TWIR_Select ? 1 : 0, last = k == TWIR_Extract ? 1 : n;
+	const bool apart = k == TWIR_Extract || (k >= TWIR_ShflUp && k <= TWIR_ShflIdx);
+	const int first = k == TWIR_Select ? 1 : 0, last = apart ? 1 : n;
 	enum twir_scalar type = TWIR_VOID;
 	for (int i = last - 1; i >= first; i--)
 		if (!o[i].flexible)
@@ -311,7 +349,8 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 	if (k == TWIR_Fma)
 		return rigid(twir_fma(p->m, e[0], e[1], e[2]));
 	if (k == TWIR_Select)
-		return (struct twir_operand){twir_select(p->m, e[0], e[1], e[2]), o[1].flexible && o[2].flexible};
+		return (struct twir_operand){twir_select(p->m, e[0], e[1], e[2]), o[1].flexible && o[2].flexible,
+					     twir_wide_choice(p, k, e[0], o[1], o[2])};
 	return rigid(n == 1 ? twir_unary(p->m, k, e[0]) : twir_binary(p->m, k, e[0], e[1]));
 }
 
@@ -339,11 +378,22 @@ static const struct twir_expr *parse_func_call(struct twir_parser *p, const stru
 static const struct twir_expr *parse_cast(struct twir_parser *p, const struct twir_tok *at, enum twir_scalar to,
 					  bool bits)
 {
-	const struct twir_operand o = twir_parse_operand(p);
+	struct twir_operand o = twir_parse_operand(p);
 	const char *why = bits ? twir_bad_bitcast(to, o.e) : twir_bad_cast(to, o.e);
 	if (why)
 		twir_fail(p, at, NULL, "%s", why);
+	if (!bits && o.wide && twir_is_float(to)) /* f64(0.1): the literal's own value */
+		return twir_retype(p, o, to);
 	return bits ? twir_bitcast(p->m, to, o.e) : twir_cast(p->m, to, o.e);
+}
+
+/* f32x4(x): the cast, and a scalar in every lane */
+static const struct twir_expr *parse_vector_cast(struct twir_parser *p, const struct twir_tok *at, struct twir_type to)
+{
+	const struct twir_expr *e = parse_cast(p, at, (enum twir_scalar)to.scalar, false);
+	if (e->type.lanes != 1 && e->type.lanes != to.lanes)
+		twir_fail(p, at, NULL, "a vector of %d lanes does not become one of %d", e->type.lanes, to.lanes);
+	return twir_splat_to(p->m, e, to.lanes);
 }
 
 static const struct twir_expr *parse_call_like(struct twir_parser *p, const struct twir_tok *at, const char *name)
@@ -351,9 +401,11 @@ static const struct twir_expr *parse_call_like(struct twir_parser *p, const stru
 	for (int k = 0; k < TWIR_KINDS; k++)
 		if (twir_is_combiner((enum twir_kind)k) && strcmp(twir_fold_name((enum twir_kind)k), name) == 0)
 			return parse_fold(p, at, (enum twir_kind)k);
-	const enum twir_scalar to = twir_scalar_parse(name);
-	if (to != TWIR_VOID)
-		return parse_cast(p, at, to, false);
+	const struct twir_type to = twir_type_named(name);
+	if (to.scalar != TWIR_VOID && to.lanes == 1)
+		return parse_cast(p, at, (enum twir_scalar)to.scalar, false);
+	if (to.scalar != TWIR_VOID)
+		return parse_vector_cast(p, at, to);
 	if (strncmp(name, "bitcast_", 8) == 0 && twir_scalar_parse(name + 8) != TWIR_VOID)
 		return parse_cast(p, at, twir_scalar_parse(name + 8), true);
 	if (strncmp(name, "iota_", 5) == 0) {
@@ -387,7 +439,7 @@ static const struct twir_expr *parse_word(struct twir_parser *p, const struct tw
 	if (b && b->kind == BOUND_VAR)
 		return twir_var(p->m, b->what);
 	if (b && b->kind == BOUND_TENSOR)
-		return parse_load(p, at, b->what);
+		return parse_guard(p, parse_load(p, at, b->what));
 	if (b)
 		twir_fail(p, at, "a mapping follows 'in' or 'mirrors'", "'%s' is a mapping, not a value", name);
 	struct twir_var *symbol = p->no_symbols ? NULL : strmap_get(&p->symbols, name);
@@ -404,8 +456,11 @@ struct twir_operand twir_parse_primary(struct twir_parser *p)
 	const struct twir_tok at = p->tok;
 	if (twir_at_number(p))
 		return twir_literal(p, false);
+	const bool guard = p->no_guard;
 	if (twir_take(p, "(")) {
+		p->no_guard = false;
 		const struct twir_operand o = twir_parse_operand(p);
+		p->no_guard = guard;
 		twir_expect(p, ")", NULL);
 		return o;
 	}
@@ -415,12 +470,14 @@ struct twir_operand twir_parse_primary(struct twir_parser *p)
 	twir_next(p);
 	if (!twir_take(p, "("))
 		return rigid(parse_word(p, &at, name));
+	p->no_guard = false;
 	int k = 0;
 	while (k < TWIR_KINDS && (!(twir_kind_flags((enum twir_kind)k) & TWIR_F_FUNC) || k == TWIR_Neg ||
 				  strcmp(twir_kind_text((enum twir_kind)k), name) != 0))
 		k++;
 	const struct twir_operand o =
 		k < TWIR_KINDS ? parse_operation(p, &at, (enum twir_kind)k) : rigid(parse_call_like(p, &at, name));
+	p->no_guard = guard;
 	twir_expect(p, ")", NULL);
 	return o;
 }

@@ -42,7 +42,90 @@ static void parse_map_name(struct twir_parser *p)
 	twir_bind(p, &at, name, BOUND_MAP, (void *)f);
 }
 
-static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_tok *at)
+/* copy async T[i +: 4] = X[j +: 4] [where c else 0.0]; */
+static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_tok *at, bool async);
+
+static struct twir_stmt *parse_copy(struct twir_parser *p, const struct twir_tok *at)
+{
+	twir_expect(p, "async", "copy async T[i, j +: 4] = X[k, j +: 4];");
+	const struct twir_tok to = p->tok;
+	struct twir_stmt *s = parse_store(p, &to, true);
+	s->line = at->line;
+	s->column = at->column;
+	return s;
+}
+
+static struct twir_stmt *parse_wait(struct twir_parser *p, const struct twir_tok *at)
+{
+	struct twir_stmt *s = stmt_at(p, at, TWIR_WAIT);
+	const struct twir_tok number = p->tok;
+	const int64_t n = twir_take_int(p, "the number of groups that may still be under way");
+	if (n < 0 || n > 63)
+		twir_fail(p, &number, "wait 0; waits for all", "the number of groups is 0 to 63");
+	s->u.wait.pending = (int)n;
+	twir_expect(p, ";", NULL);
+	return s;
+}
+
+static struct twir_fragment parse_fragment(struct twir_parser *p, const struct twir_mma *shape,
+					   enum twir_operand_of which)
+{
+	static const char *const names[] = {"d", "a", "b"};
+	const struct twir_tok at = p->tok;
+	struct twir_fragment f = {.tensor = twir_tensor_named(p, "a register tensor")};
+	const struct twir_expr *index[TWIR_MAX_RANK];
+	int wide = 0;
+	if (twir_take(p, "[")) {
+		f.n = twir_parse_index(p, f.tensor, index, &wide);
+		twir_expect(p, "]", NULL);
+	}
+	f.index = arena_copy(p->m->arena, index, sizeof(index[0]) * (size_t)f.n);
+	const char *why = wide ? "a fragment has no '+:'" : twir_bad_fragment(shape, which, &f);
+	if (why)
+		twir_fail(p, &at,
+			  arena_printf(p->scratch, "%s takes d: %s[%d], a: %s[%d], b: %s[%d] of each lane", shape->name,
+				       twir_scalar_name(shape->sum), shape->elements[0], twir_scalar_name(shape->type),
+				       shape->elements[1], twir_scalar_name(shape->type), shape->elements[2]),
+			  "operand %s of %s: %s", names[which], shape->name, why);
+	return f;
+}
+
+static struct twir_stmt *parse_mma(struct twir_parser *p, const struct twir_tok *at)
+{
+	struct twir_stmt *s = stmt_at(p, at, TWIR_MMA);
+	const struct twir_tok name_at = p->tok;
+	const char *name = twir_take_name(p, "the name of a matrix instruction");
+	s->u.mma.shape = twir_mma_find(name);
+	if (!s->u.mma.shape) {
+		const char *all = "";
+		for (int i = 0; twir_mma_at(i); i++)
+			all = arena_printf(p->scratch, "%s%s%s", all, i ? ", " : "", twir_mma_at(i)->name);
+		twir_fail(p, &name_at, all, "there is no matrix instruction '%s'", name);
+	}
+	for (int k = 0; k < 3; k++) {
+		if (k)
+			twir_expect(p, ",", "mma m16n8k16_f16 d[i, j], a[i], b[j];");
+		s->u.mma.part[k] = parse_fragment(p, s->u.mma.shape, (enum twir_operand_of)k);
+	}
+	twir_expect(p, ";", NULL);
+	return s;
+}
+
+/* A word that begins a statement unless it is the name of a tensor that is stored to. */
+static bool take_word(struct twir_parser *p, const char *word)
+{
+	const char *after = p->at + strspn(p->at, " \t\r\n");
+	return *after != '[' && *after != '=' && twir_take(p, word);
+}
+
+static void only_in_programs(struct twir_parser *p, const struct twir_tok *at)
+{
+	if (p->in_launch)
+		twir_fail(p, at, "work belongs to programs, which launch functions call",
+			  "a launch function holds let, buffer, for, if and call");
+}
+
+static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_tok *at, bool async)
 {
 	const char *name = twir_take_name(p, "a statement");
 	const struct twir_entry *b = twir_lookup(p, name);
@@ -72,10 +155,14 @@ static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_to
 	if (lanes > 1)
 		value = twir_splat_to(p->m, value, lanes);
 	const char *why = twir_bad_store(t, n, index, value, mask);
+	if (!why && async)
+		why = mask ? "the condition of an asynchronous copy stands behind its load: = X[..] where c else 0.0"
+			   : twir_bad_copy(t, value);
 	if (why)
 		twir_fail(p, at, NULL, "store to '%s' (%s, rank %d) of %s: %s", name, twir_scalar_name(t->type),
 			  t->rank, twir_type_text(p, value->type), why);
 	struct twir_stmt *s = twir_store(p->m, t, n, index, value, mask);
+	s->u.store.async = async;
 	s->line = at->line;
 	s->column = at->column;
 	return s;
@@ -91,8 +178,13 @@ static struct twir_stmt *parse_loop(struct twir_parser *p, const struct twir_tok
 	struct twir_stmt *s = stmt_at(p, at, TWIR_FOR);
 	s->u.loop.extent = twir_parse_size(p, "the number of steps");
 	if (twir_take(p, ",")) {
-		twir_expect(p, "unroll", "for i in repeat(8, unroll) { .. }");
-		s->u.loop.unroll = true;
+		twir_expect(p, "unroll", "for i in repeat(8, unroll) { .. } or for i in repeat(n, unroll 4) { .. }");
+		const struct twir_tok by_at = p->tok;
+		const int64_t by = p->tok.kind == TK_NUMBER ? twir_take_int(p, "a number of steps") : 0;
+		if (by_at.kind == TK_NUMBER && (by < 2 || by > 128))
+			twir_fail(p, &by_at, NULL, "2 to 128 steps are unrolled at a time");
+		s->u.loop.unroll = by == 0;
+		s->u.loop.unroll_by = (int)by;
 	}
 	twir_expect(p, ")", NULL);
 	const int mark = p->scope.n;
@@ -233,25 +325,48 @@ static struct twir_stmt *parse_stmt(struct twir_parser *p)
 	const struct twir_tok at = p->tok;
 	if (twir_take(p, "let"))
 		return parse_let(p, &at);
+	if (twir_take(p, "if"))
+		return parse_branch(p, &at, TWIR_IF);
+	const bool loop = twir_take(p, "for");
+	if (loop && !twir_is(p, "("))
+		return parse_loop(p, &at);
+	if (p->in_launch && take_word(p, "buffer"))
+		return parse_declare(p, &at, TWIR_BUFFER);
+	if (p->in_launch && take_word(p, "call"))
+		return twir_parse_invoke(p, &at);
+	if (take_word(p, "buffer") || take_word(p, "call"))
+		twir_fail(p, &at, "launch NAME(..) { buffer T: f32[N]; call P(A, T); }",
+			  "buffers and calls belong to launch functions");
+	only_in_programs(p, &at);
+	if (loop) {
+		twir_next(p); /* the parenthesis */
+		return parse_formap(p, &at);
+	}
 	if (twir_take(p, "shared"))
 		return parse_declare(p, &at, TWIR_SHARED);
 	if (twir_take(p, "register"))
 		return parse_declare(p, &at, TWIR_REGISTER);
-	if (twir_take(p, "if"))
-		return parse_branch(p, &at, TWIR_IF);
 	if (twir_take(p, "specialise"))
 		return parse_branch(p, &at, TWIR_SPECIALISE);
 	if (twir_take(p, "barrier"))
 		return parse_barrier(p, &at);
 	if (twir_take(p, "prefetch"))
 		return parse_prefetch(p, &at);
-	if (twir_take(p, "for"))
-		return twir_take(p, "(") ? parse_formap(p, &at) : parse_loop(p, &at);
+	if (take_word(p, "copy"))
+		return parse_copy(p, &at);
+	if (take_word(p, "commit")) {
+		twir_expect(p, ";", NULL);
+		return stmt_at(p, &at, TWIR_COMMIT);
+	}
+	if (take_word(p, "wait"))
+		return parse_wait(p, &at);
+	if (take_word(p, "mma"))
+		return parse_mma(p, &at);
 	if (twir_take(p, "map")) {
 		parse_map_name(p);
 		return NULL;
 	}
-	return parse_store(p, &at);
+	return parse_store(p, &at, false);
 }
 
 struct twir_stmt *twir_parse_block(struct twir_parser *p)

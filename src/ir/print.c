@@ -11,15 +11,29 @@ static void indent(struct twir_printer *p, int depth)
 		buf_puts(&p->b, "  ");
 }
 
+const char *twir_layout_word(enum twir_layout_kind kind)
+{
+	static const char *const words[] = {[TWIR_LAYOUT_ROW] = "row",
+					    [TWIR_LAYOUT_STRIDES] = "strides",
+					    [TWIR_LAYOUT_COLUMN] = "column",
+					    [TWIR_LAYOUT_LOCAL] = "local"};
+	return words[kind];
+}
+
 static void put_layout(struct twir_printer *p, const struct twir_layout *l)
 {
 	if (!l)
 		return;
 	buf_puts(&p->b, " layout ");
 	for (; l; l = l->inner) {
-		buf_puts(&p->b, l->kind == TWIR_LAYOUT_ROW ? "row(" : "strides(");
+		buf_printf(&p->b, "%s(", twir_layout_word(l->kind));
 		twir_print_list(p, l->rank, l->extent);
-		buf_puts(&p->b, l->inner ? ") * " : ")");
+		buf_putc(&p->b, ')');
+		if (l->swizzle.on) {
+			buf_printf(&p->b, " swizzle(%d, %d", l->swizzle.dim, l->swizzle.by);
+			buf_puts(&p->b, l->swizzle.shift ? arena_printf(p->b.arena, ", %d)", l->swizzle.shift) : ")");
+		}
+		buf_puts(&p->b, l->inner ? " * " : "");
 	}
 }
 
@@ -57,7 +71,7 @@ static void put_store(struct twir_printer *p, const struct twir_stmt *s)
 	const struct twir_expr *value = s->u.store.value;
 	const bool scatter = s->u.store.n == 1 && s->u.store.index[0]->type.lanes > 1;
 	const bool wide = !scatter && value->type.lanes != t->lanes;
-	buf_puts(&p->b, twir_print_tensor(p, t));
+	buf_printf(&p->b, "%s%s", s->u.store.async ? "copy async " : "", twir_print_tensor(p, t));
 	if (s->u.store.n > 0) {
 		buf_putc(&p->b, '[');
 		twir_print_list(p, s->u.store.n, s->u.store.index);
@@ -72,6 +86,43 @@ static void put_store(struct twir_printer *p, const struct twir_stmt *s)
 	buf_puts(&p->b, " = ");
 	twir_put_expr(p, (wide || scatter) && value->kind == TWIR_Splat ? value->arg[0] : value);
 	buf_puts(&p->b, ";\n");
+}
+
+static void put_part(struct twir_printer *p, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
+{
+	buf_puts(&p->b, twir_print_tensor(p, t));
+	if (n == 0)
+		return;
+	buf_putc(&p->b, '[');
+	twir_print_list(p, n, index);
+	buf_putc(&p->b, ']');
+}
+
+static void put_mma(struct twir_printer *p, const struct twir_stmt *s)
+{
+	buf_printf(&p->b, "mma %s ", s->u.mma.shape->name);
+	for (int k = 0; k < 3; k++) {
+		const struct twir_fragment *f = &s->u.mma.part[k];
+		buf_puts(&p->b, k ? ", " : "");
+		put_part(p, f->tensor, f->n, f->index);
+	}
+	buf_puts(&p->b, ";\n");
+}
+
+static void put_invoke(struct twir_printer *p, const struct twir_stmt *s)
+{
+	buf_printf(&p->b, "call %s(", s->u.invoke.program->name);
+	for (int k = 0; k < s->u.invoke.n; k++) {
+		const struct twir_argument *a = &s->u.invoke.args[k];
+		buf_puts(&p->b, k ? ", " : "");
+		put_part(p, a->tensor, a->n, a->index);
+	}
+	buf_putc(&p->b, ')');
+	for (int k = 0; k < s->u.invoke.nsymbols; k++) {
+		buf_printf(&p->b, "%s%s = ", k ? ", " : " with (", twir_print_var(p, s->u.invoke.symbols[k]));
+		twir_put_expr(p, s->u.invoke.values[k]);
+	}
+	buf_puts(&p->b, s->u.invoke.nsymbols ? ");\n" : ";\n");
 }
 
 static void put_levels(struct twir_printer *p, int n, const enum twir_level *levels)
@@ -127,7 +178,9 @@ static void put_stmt(struct twir_printer *p, const struct twir_stmt *s, int dept
 		buf_puts(&p->b, ";\n");
 		break;
 	case TWIR_DECLARE:
-		buf_puts(&p->b, s->u.declare.tensor->scope == TWIR_SHARED ? "shared " : "register ");
+		buf_puts(&p->b, s->u.declare.tensor->scope == TWIR_SHARED   ? "shared "
+				: s->u.declare.tensor->scope == TWIR_BUFFER ? "buffer "
+									    : "register ");
 		put_tensor(p, s->u.declare.tensor);
 		buf_puts(&p->b, ";\n");
 		break;
@@ -138,7 +191,10 @@ static void put_stmt(struct twir_printer *p, const struct twir_stmt *s, int dept
 		const int mark = p->scope.n;
 		buf_printf(&p->b, "for %s in repeat(", twir_print_var(p, s->u.loop.var));
 		twir_put_expr(p, s->u.loop.extent);
-		buf_puts(&p->b, s->u.loop.unroll ? ", unroll)" : ")");
+		if (s->u.loop.unroll_by)
+			buf_printf(&p->b, ", unroll %d)", s->u.loop.unroll_by);
+		else
+			buf_puts(&p->b, s->u.loop.unroll ? ", unroll)" : ")");
 		put_body(p, s->u.loop.body, depth);
 		buf_putc(&p->b, '\n');
 		twir_print_leave(p, mark);
@@ -168,6 +224,18 @@ static void put_stmt(struct twir_printer *p, const struct twir_stmt *s, int dept
 		}
 		buf_puts(&p->b, ";\n");
 		break;
+	case TWIR_COMMIT:
+		buf_puts(&p->b, "commit;\n");
+		break;
+	case TWIR_WAIT:
+		buf_printf(&p->b, "wait %d;\n", s->u.wait.pending);
+		break;
+	case TWIR_MMA:
+		put_mma(p, s);
+		break;
+	case TWIR_INVOKE:
+		put_invoke(p, s);
+		break;
 	}
 }
 
@@ -184,6 +252,7 @@ const char *twir_print_head(struct tw_arena *a, const struct twir_stmt *s)
 	struct twir_printer p;
 	twir_printer_init(&p, a);
 	struct twir_stmt head = *s;
+	head.next = NULL;
 	if (s->kind == TWIR_FOR)
 		head.u.loop.body = NULL;
 	else if (s->kind == TWIR_FORMAP)
@@ -195,17 +264,33 @@ const char *twir_print_head(struct tw_arena *a, const struct twir_stmt *s)
 	return p.b.at;
 }
 
+static void put_params(struct twir_printer *p, int n, struct twir_tensor *const *params)
+{
+	for (int i = 0; i < n; i++) {
+		if (i)
+			buf_puts(&p->b, ", ");
+		if (params[i]->scope == TWIR_OUT)
+			buf_puts(&p->b, "out ");
+		put_tensor(p, params[i]);
+	}
+}
+
+static void put_launch(struct twir_printer *p, const struct twir_launch *l)
+{
+	const int mark = p->scope.n;
+	buf_printf(&p->b, "launch %s(", l->name);
+	put_params(p, l->nparams, l->params);
+	buf_puts(&p->b, ")\n{\n");
+	put_block(p, l->body, 1);
+	buf_puts(&p->b, "}\n");
+	twir_print_leave(p, mark);
+}
+
 static void put_program(struct twir_printer *p, const struct twir_program *f)
 {
 	const int mark = p->scope.n;
 	buf_printf(&p->b, "program %s(", f->name);
-	for (int i = 0; i < f->nparams; i++) {
-		if (i)
-			buf_puts(&p->b, ", ");
-		if (f->params[i]->scope == TWIR_OUT)
-			buf_puts(&p->b, "out ");
-		put_tensor(p, f->params[i]);
-	}
+	put_params(p, f->nparams, f->params);
 	buf_puts(&p->b, ")\n");
 	for (int i = 0; i < f->nlevels; i++) {
 		buf_printf(&p->b, "%s%s(", i ? ", " : "  launch ", twir_level_name(f->levels[i]));
@@ -411,7 +496,7 @@ const char *twir_print_module(struct tw_arena *a, const struct twir_module *m)
 		buf_putc(&p.b, '\n');
 	for (int i = 0; i < m->computes.n; i++)
 		put_compute(&p, m->computes.at[i]);
-	if (m->computes.n && m->programs.n)
+	if (m->computes.n && (m->programs.n || m->launches.n))
 		buf_putc(&p.b, '\n');
 	twir_print_leave(&p, mark);
 	for (int i = 0; i < m->programs.n; i++) {
@@ -419,5 +504,20 @@ const char *twir_print_module(struct tw_arena *a, const struct twir_module *m)
 			buf_putc(&p.b, '\n');
 		put_program(&p, m->programs.at[i]);
 	}
+	for (int i = 0; i < m->launches.n; i++) {
+		if (i || m->programs.n)
+			buf_putc(&p.b, '\n');
+		put_launch(&p, m->launches.at[i]);
+	}
+	return p.b.at;
+}
+
+const char *twir_print_launch(struct tw_arena *a, const struct twir_launch *l)
+{
+	struct twir_printer p;
+	twir_printer_init(&p, a);
+	for (int i = 0; i < l->nsymbols; i++)
+		twir_print_var(&p, l->symbols[i]);
+	put_launch(&p, l);
 	return p.b.at;
 }

@@ -210,12 +210,20 @@ static void put_fold(struct twir_printer *p, const struct twir_expr *e)
 	buf_putc(&p->b, ')');
 }
 
+/* Would it be a float that takes the type of a cast around it? f64(0.1) is the f64 nearest to 0.1. */
+static bool loose(const struct twir_expr *e)
+{
+	if (e->kind == TWIR_Cond || e->kind == TWIR_Select)
+		return loose(e->arg[1]) && loose(e->arg[2]);
+	return e->kind == TWIR_Const && e->type.scalar == TWIR_F32;
+}
+
 static void put_other(struct twir_printer *p, const struct twir_expr *e)
 {
 	const char *type = twir_scalar_name((enum twir_scalar)e->type.scalar);
 	switch (e->kind) {
 	case TWIR_Const:
-		twir_print_const(&p->b, e);
+		twir_print_const(&p->b, e, p->suffixes);
 		break;
 	case TWIR_Var:
 		buf_puts(&p->b, twir_print_var(p, e->u.var));
@@ -227,9 +235,13 @@ static void put_other(struct twir_printer *p, const struct twir_expr *e)
 		buf_puts(&p->b, " : ");
 		put(p, e->arg[2], COND);
 		break;
-	case TWIR_Cast:
+	case TWIR_Cast: {
+		const bool outer = p->suffixes;
+		p->suffixes = twir_is_float(e->type.scalar) && loose(e->arg[0]);
 		put_call(p, type, e, false);
+		p->suffixes = outer;
 		break;
+	}
 	case TWIR_Bitcast:
 		buf_puts(&p->b, "bitcast_");
 		put_call(p, type, e, false);

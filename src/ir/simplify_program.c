@@ -209,6 +209,18 @@ static struct twir_stmt *specialise(struct pass *p, const struct twir_stmt *s)
 	return r;
 }
 
+static struct twir_stmt *matrix(struct pass *p, const struct twir_stmt *s)
+{
+	struct twir_stmt *r = copy(p, s);
+	for (int k = 0; k < 3; k++) {
+		struct twir_fragment *f = &r->u.mma.part[k];
+		f->index = ARENA_ARRAY(p->m->arena, const struct twir_expr *, f->n);
+		for (int i = 0; i < f->n; i++)
+			f->index[i] = twir_simplify(&p->f, s->u.mma.part[k].index[i]);
+	}
+	return r;
+}
+
 static struct twir_stmt *statement(struct pass *p, const struct twir_stmt *s)
 {
 	switch (s->kind) {
@@ -227,7 +239,12 @@ static struct twir_stmt *statement(struct pass *p, const struct twir_stmt *s)
 		return branch(p, s);
 	case TWIR_SPECIALISE:
 		return specialise(p, s);
+	case TWIR_MMA:
+		return matrix(p, s);
 	case TWIR_BARRIER:
+	case TWIR_COMMIT:
+	case TWIR_WAIT:
+	case TWIR_INVOKE: /* launch functions are not simplified */
 		return copy(p, s);
 	case TWIR_PREFETCH: {
 		struct twir_stmt *r = copy(p, s);
@@ -329,7 +346,17 @@ static struct twir_stmt *drop_unused(struct pass *p, struct twir_stmt *s)
 			for (int i = 0; i < at->u.prefetch.n; i++)
 				use_expr(p, at->u.prefetch.index[i]);
 			break;
+		case TWIR_MMA:
+			for (int i = 0; i < 3; i++) {
+				use(p, at->u.mma.part[i].tensor);
+				for (int d = 0; d < at->u.mma.part[i].n; d++)
+					use_expr(p, at->u.mma.part[i].index[d]);
+			}
+			break;
 		case TWIR_BARRIER:
+		case TWIR_COMMIT:
+		case TWIR_WAIT:
+		case TWIR_INVOKE:
 			break;
 		}
 		at->next = r;

@@ -196,7 +196,29 @@ static void copy_parts(struct run *r, struct tw_map *map, struct twir_stmt *s)
 		s->u.prefetch.index = subst_all(r, s->u.prefetch.n, s->u.prefetch.index);
 		break;
 	}
+	case TWIR_MMA:
+		for (int k = 0; k < 3; k++) {
+			struct twir_fragment *f = &s->u.mma.part[k];
+			struct twir_tensor *t = map_get_ptr(map, f->tensor);
+			f->tensor = t ? t : f->tensor;
+			f->index = subst_all(r, f->n, f->index);
+		}
+		break;
+	case TWIR_INVOKE: {
+		struct twir_argument *args =
+			arena_copy(r->m->arena, s->u.invoke.args, (size_t)s->u.invoke.n * sizeof(s->u.invoke.args[0]));
+		for (int k = 0; k < s->u.invoke.n; k++) {
+			struct twir_tensor *t = map_get_ptr(map, args[k].tensor);
+			args[k].tensor = t ? t : args[k].tensor;
+			args[k].index = subst_all(r, args[k].n, args[k].index);
+		}
+		s->u.invoke.args = args;
+		s->u.invoke.values = subst_all(r, s->u.invoke.nsymbols, s->u.invoke.values);
+		break;
+	}
 	case TWIR_BARRIER:
+	case TWIR_COMMIT:
+	case TWIR_WAIT:
 		break;
 	}
 }

@@ -217,7 +217,7 @@ static void check_levels(struct twir_verifier *v, const struct twir_stmt *s, str
 
 static void check_block(struct twir_verifier *v, const struct twir_stmt *list);
 
-static void check_tensor(struct twir_verifier *v, const struct twir_tensor *t, bool constant, const char *what)
+void twir_verify_tensor(struct twir_verifier *v, const struct twir_tensor *t, bool constant, const char *what)
 {
 	if (t->rank < 0 || t->rank > TWIR_MAX_RANK || t->lanes < 1)
 		twir_verify_fail(v, "tensor '%s' has a bad rank or lane count", t->base);
@@ -227,6 +227,11 @@ static void check_tensor(struct twir_verifier *v, const struct twir_tensor *t, b
 			twir_verify_fail(v, "the layout of '%s' has rank %d, the tensor %d", t->base, l->rank, t->rank);
 		if (l->kind == TWIR_LAYOUT_STRIDES && l->inner)
 			twir_verify_fail(v, "strides are the last factor of a layout ('%s')", t->base);
+		if (l->kind == TWIR_LAYOUT_LOCAL && (t->scope != TWIR_REGISTER || !v->gpu))
+			twir_verify_fail(v, "a local factor is for registers of GPU threads ('%s')", t->base);
+		const char *why = l->swizzle.on ? twir_bad_swizzle(l->kind, l->rank, l->extent, &l->swizzle) : NULL;
+		if (why)
+			twir_verify_fail(v, "the layout of '%s': %s", t->base, why);
 		twir_verify_sizes(v, l->rank, l->extent, constant, "a layout's size");
 	}
 	/* constant layouts must have room for the shape */
@@ -236,7 +241,7 @@ static void check_tensor(struct twir_verifier *v, const struct twir_tensor *t, b
 		room[i] = 1;
 		bool bad = false;
 		for (const struct twir_layout *l = t->layout; l && known; l = l->inner) {
-			known = l->kind == TWIR_LAYOUT_ROW && twir_const_int(l->extent[i], &n);
+			known = l->kind != TWIR_LAYOUT_STRIDES && twir_const_int(l->extent[i], &n);
 			room[i] = known ? tw_mul64(room[i], n, &bad) : 0;
 		}
 		if (known && !bad && twir_const_int(t->shape[i], &n) && room[i] < n)
@@ -267,7 +272,8 @@ static void check_declare(struct twir_verifier *v, const struct twir_stmt *s)
 	const struct twir_tensor *t = s->u.declare.tensor;
 	if (t->scope != TWIR_SHARED && t->scope != TWIR_REGISTER)
 		twir_verify_fail(v, "'%s' is declared, but neither shared nor register", t->base);
-	check_tensor(v, t, t->scope == TWIR_REGISTER, t->scope == TWIR_REGISTER ? "a register dimension" : "a size");
+	twir_verify_tensor(v, t, t->scope == TWIR_REGISTER,
+			   t->scope == TWIR_REGISTER ? "a register dimension" : "a size");
 	if (t->mirrors)
 		check_mirrors(v, t);
 	if (t->mirrors && t->scope != TWIR_REGISTER)
@@ -317,6 +323,11 @@ static void check_store(struct twir_verifier *v, const struct twir_stmt *s)
 		twir_verify_expr(v, s->u.store.mask);
 	twir_verify_expr(v, s->u.store.value);
 	const char *why = twir_bad_store(t, s->u.store.n, s->u.store.index, s->u.store.value, s->u.store.mask);
+	if (why)
+		twir_verify_fail(v, "%s", why);
+	if (s->u.store.async && !v->gpu)
+		twir_verify_fail(v, "asynchronous copies belong to programs launched on block");
+	why = s->u.store.async ? twir_bad_copy(t, s->u.store.value) : NULL;
 	if (why)
 		twir_verify_fail(v, "%s", why);
 	twir_verify_register(v, t, s->u.store.n, s->u.store.index, true);
@@ -376,6 +387,24 @@ static void check_branch(struct twir_verifier *v, const struct twir_stmt *s)
 	v->lane_guard = guard;
 }
 
+static void check_mma(struct twir_verifier *v, const struct twir_stmt *s)
+{
+	if (!v->gpu)
+		twir_verify_fail(v, "matrix instructions belong to programs launched on block");
+	if (v->taken & (1u << TWIR_LANE | 1u << TWIR_THREAD))
+		twir_verify_fail(v, "a matrix instruction inside a loop on lanes: all lanes of a warp run it together");
+	for (int k = 0; k < 3; k++) {
+		const struct twir_fragment *f = &s->u.mma.part[k];
+		if (!twir_verify_visible(v, f->tensor))
+			twir_verify_fail(v, "register tensor '%s' is not in scope", f->tensor->base);
+		for (int i = 0; i < f->n; i++)
+			twir_verify_expr(v, f->index[i]);
+		const char *why = twir_bad_fragment(s->u.mma.shape, (enum twir_operand_of)k, f);
+		if (why)
+			twir_verify_fail(v, "operand '%s': %s", f->tensor->base, why);
+	}
+}
+
 static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 {
 	v->stmt = s;
@@ -430,6 +459,18 @@ static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 		if (v->taken & (1u << TWIR_WARP | 1u << TWIR_LANE | 1u << TWIR_THREAD))
 			twir_verify_fail(v, "a barrier inside a loop on threads: some would not reach it");
 		break;
+	case TWIR_COMMIT:
+	case TWIR_WAIT:
+		if (!v->gpu)
+			twir_verify_fail(v, "asynchronous copies belong to programs launched on block");
+		if (s->kind == TWIR_WAIT && s->u.wait.pending < 0)
+			twir_verify_fail(v, "a wait leaves no fewer than no groups");
+		break;
+	case TWIR_MMA:
+		check_mma(v, s);
+		break;
+	case TWIR_INVOKE:
+		twir_verify_fail(v, "a program calls no program: launch functions do");
 	case TWIR_PREFETCH: {
 		const struct twir_tensor *t = s->u.prefetch.tensor;
 		if (!twir_verify_visible(v, t))
@@ -461,7 +502,7 @@ static void check_block(struct twir_verifier *v, const struct twir_stmt *list)
 
 /* heads */
 
-static void start(struct twir_verifier *v, enum tw_code blame, const char *what, const char *name)
+void twir_verify_start(struct twir_verifier *v, enum tw_code blame, const char *what, const char *name)
 {
 	*v = (struct twir_verifier){.arena = arena_new(), .blame = blame, .what = what, .name = name};
 	map_init(&v->state, v->arena);
@@ -507,7 +548,7 @@ void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, str
 			   struct tw_arena *report_arena)
 {
 	struct twir_verifier v;
-	start(&v, blame, "program", p->name);
+	twir_verify_start(&v, blame, "program", p->name);
 	v.prog = p;
 	v.report = report;
 	v.report_arena = report_arena;
@@ -527,7 +568,7 @@ void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, str
 		    (t->scope != TWIR_OUT || t->alias->scope != TWIR_IN || !twir_verify_visible(&v, t->alias)))
 			twir_verify_fail(&v, "output '%s' is an alias of something that is no input before it",
 					 t->base);
-		check_tensor(&v, t, false, "a size");
+		twir_verify_tensor(&v, t, false, "a size");
 		twir_verify_bind(&v, t, t->base);
 	}
 	check_block(&v, p->body);
@@ -544,9 +585,9 @@ void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, en
 {
 	(void)m;
 	struct twir_verifier v;
-	start(&v, blame, "definition", c->out->base);
+	twir_verify_start(&v, blame, "definition", c->out->base);
 	v.compute = c;
-	check_tensor(&v, c->out, false, "a size");
+	twir_verify_tensor(&v, c->out, false, "a size");
 	for (int i = 0; i < c->out->rank; i++) {
 		if (c->axes[i]->kind != TWIR_AXIS || !twir_type_eq(c->axes[i]->type, twir_scalar_type(TWIR_INDEX)))
 			twir_verify_fail(&v, "'%s' is no axis of type index", c->axes[i]->name);
@@ -580,7 +621,7 @@ static void check_callee(void *arg, const struct twir_expr *e)
 void twir_verify_func(struct twir_module *m, const struct twir_func *f, enum tw_code blame)
 {
 	struct twir_verifier v;
-	start(&v, blame, "func", f->name);
+	twir_verify_start(&v, blame, "func", f->name);
 	v.func = f;
 	struct callees c = {.v = &v, .m = m, .own = m->funcs.n};
 	for (int i = 0; i < m->funcs.n; i++)

@@ -136,6 +136,8 @@ static void check_tensor(struct twir_verifier *v, const struct twir_tensor *t)
 {
 	if (v->func)
 		twir_verify_fail(v, "a func cannot load ('%s')", t->base);
+	if (v->launch)
+		twir_verify_fail(v, "a launch function does not read data ('%s')", t->base);
 	if (v->compute) {
 		if (t == v->compute->out)
 			twir_verify_fail(v, "the definition of '%s' reads '%s'", t->base, t->base);
@@ -189,6 +191,8 @@ static void check(struct twir_verifier *v, const struct twir_expr *e)
 		map_set_ptr(&v->done, e, (void *)(intptr_t)v->round);
 		return;
 	}
+	if (k >= TWIR_ShflUp && k <= TWIR_ShflIdx && !v->gpu)
+		twir_verify_fail(v, "%s belongs to programs launched on block", twir_kind_text(k));
 	if (k == TWIR_Reduce && !v->prog)
 		twir_verify_fail(v, "reduce belongs to programs");
 	if (k == TWIR_Var)

@@ -16,6 +16,7 @@ struct twir_verifier {
 	const struct twir_program *prog; /* NULL: a definition or func */
 	const struct twir_compute *compute;
 	const struct twir_func *func;
+	const struct twir_launch *launch;
 	const struct twir_stmt *stmt; /* being looked at; NULL: the head */
 	struct tw_map state;	      /* var, tensor -> SEEN_* */
 	VEC(const void *) scope;      /* visible ones, innermost last */
@@ -41,6 +42,10 @@ bool twir_verify_visible(const struct twir_verifier *v, const void *object);
 /* verify.c: twir_verify_program that also fills in *report when it raises */
 void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, struct twir_diagnostic *report,
 			   struct tw_arena *report_arena);
+
+/* verify.c */
+void twir_verify_start(struct twir_verifier *v, enum tw_code blame, const char *what, const char *name);
+void twir_verify_tensor(struct twir_verifier *v, const struct twir_tensor *t, bool constant, const char *what);
 
 /* verify_expr.c */
 void twir_verify_expr(struct twir_verifier *v,

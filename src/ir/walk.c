@@ -102,7 +102,21 @@ static void visit_parts(const struct twir_stmt *s, void (*visit)(void *arg, cons
 		for (int i = 0; i < s->u.prefetch.n; i++)
 			visit(arg, s->u.prefetch.index[i]);
 		break;
+	case TWIR_MMA:
+		for (int k = 0; k < 3; k++)
+			for (int i = 0; i < s->u.mma.part[k].n; i++)
+				visit(arg, s->u.mma.part[k].index[i]);
+		break;
+	case TWIR_INVOKE:
+		for (int k = 0; k < s->u.invoke.n; k++)
+			for (int i = 0; i < s->u.invoke.args[k].n; i++)
+				visit(arg, s->u.invoke.args[k].index[i]);
+		for (int k = 0; k < s->u.invoke.nsymbols; k++)
+			visit(arg, s->u.invoke.values[k]);
+		break;
 	case TWIR_BARRIER:
+	case TWIR_COMMIT:
+	case TWIR_WAIT:
 		break;
 	}
 }
@@ -251,8 +265,21 @@ static void rewrite_parts(struct twir_rewriter *r, struct twir_stmt *s)
 	case TWIR_PREFETCH:
 		s->u.prefetch.index = rewrite_all(r, s->u.prefetch.n, s->u.prefetch.index);
 		break;
+	case TWIR_MMA:
+		for (int k = 0; k < 3; k++)
+			s->u.mma.part[k].index = rewrite_all(r, s->u.mma.part[k].n, s->u.mma.part[k].index);
+		break;
+	case TWIR_INVOKE:
+		s->u.invoke.args =
+			arena_copy(r->m->arena, s->u.invoke.args, (size_t)s->u.invoke.n * sizeof(s->u.invoke.args[0]));
+		for (int k = 0; k < s->u.invoke.n; k++)
+			s->u.invoke.args[k].index = rewrite_all(r, s->u.invoke.args[k].n, s->u.invoke.args[k].index);
+		s->u.invoke.values = rewrite_all(r, s->u.invoke.nsymbols, s->u.invoke.values);
+		break;
 	case TWIR_DECLARE:
 	case TWIR_BARRIER:
+	case TWIR_COMMIT:
+	case TWIR_WAIT:
 		break;
 	}
 }
@@ -274,6 +301,41 @@ struct twir_stmt *twir_rewrite_block(struct twir_rewriter *r, const struct twir_
 			end = &(*end)->next;
 	}
 	return out;
+}
+
+/* what only a GPU has */
+
+static void find_shuffle(void *arg, const struct twir_expr *e)
+{
+	const char **found = arg;
+	if (e->kind == TWIR_ShflUp || e->kind == TWIR_ShflDown || e->kind == TWIR_ShflXor || e->kind == TWIR_ShflIdx)
+		*found = twir_kind_text((enum twir_kind)e->kind);
+}
+
+static void find_gpu_expr(void *arg, const struct twir_expr *e)
+{
+	if (e->loads)
+		twir_visit_expr(e, find_shuffle, arg);
+}
+
+static void find_gpu_stmt(void *arg, const struct twir_stmt *s)
+{
+	const char **found = arg;
+	if (s->kind == TWIR_MMA)
+		*found = "mma";
+	else if (s->kind == TWIR_COMMIT)
+		*found = "commit";
+	else if (s->kind == TWIR_WAIT)
+		*found = "wait";
+	else if (s->kind == TWIR_STORE && s->u.store.async)
+		*found = "copy async";
+}
+
+const char *twir_gpu_only(const struct twir_stmt *list)
+{
+	const char *found = NULL;
+	twir_visit_block(list, find_gpu_stmt, find_gpu_expr, &found);
+	return found;
 }
 
 /* the symbols of a program */

@@ -27,6 +27,20 @@ static void verify(struct twir_module *m, const struct twir_program *p)
 #endif
 }
 
+/* What has no meaning on a CPU, by name. */
+static void refuse(const struct twir_program *p)
+{
+	const char *what = p->nlevels && p->levels[0] == TWIR_BLOCK ? "a launch on blocks" : twir_gpu_only(p->body);
+	if (what)
+		tw_raise(TW_ERR_UNSUPPORTED,
+			 "program '%s' has %s, which is for a GPU: code for a CPU cannot be made of it", p->name, what);
+	for (int i = 0; i < p->nparams; i++)
+		if (twir_is_packed(p->params[i]->type))
+			tw_raise(TW_ERR_UNSUPPORTED,
+				 "program '%s': tensor '%s' of type %s: packed types have no code for a CPU", p->name,
+				 p->params[i]->base, twir_scalar_name(p->params[i]->type));
+}
+
 void pass_simplify(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
 {
 	(void)t;
@@ -42,6 +56,7 @@ const struct tw_pass *tw_passes(const struct twir_program *p)
 void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t,
 	      void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg)
 {
+	refuse(p);
 	verify(m, p);
 	if (after)
 		after(arg, "input", p);

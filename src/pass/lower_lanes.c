@@ -232,9 +232,14 @@ static void block(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt
 			break;
 		}
 		case TWIR_FORMAP:
+			tw_raise(TW_ERR_MODEL, "a lane region holds a for on a level");
 		case TWIR_BARRIER:
-			tw_raise(TW_ERR_MODEL, "a lane region holds a %s",
-				 s->kind == TWIR_BARRIER ? "barrier" : "for on a level");
+			tw_raise(TW_ERR_MODEL, "a lane region holds a barrier");
+		case TWIR_COMMIT:
+		case TWIR_WAIT:
+		case TWIR_MMA:
+		case TWIR_INVOKE:
+			tw_raise(TW_ERR_MODEL, "a lane region holds a statement of GPU threads");
 		}
 }
 

@@ -139,7 +139,14 @@ struct twir_stmt *twp_walk_stmt(struct twp_walk *w, const struct twir_stmt *s)
 	case TWIR_PREFETCH:
 		c->u.prefetch.index = exprs(w, s->u.prefetch.n, s->u.prefetch.index);
 		break;
+	case TWIR_MMA:
+		for (int k = 0; k < 3; k++)
+			c->u.mma.part[k].index = exprs(w, s->u.mma.part[k].n, s->u.mma.part[k].index);
+		break;
 	case TWIR_BARRIER:
+	case TWIR_COMMIT:
+	case TWIR_WAIT:
+	case TWIR_INVOKE: /* of launch functions, which no pass sees */
 		break;
 	}
 	return c;

@@ -119,7 +119,7 @@ static void refused(void **state)
 		const char *text, *place, *why;
 	} cases[] = {
 		{"program", ":1:8:", "name of a program"},
-		{"hello", ":1:1:", "expected symbol, func, tensor, define or program"},
+		{"hello", ":1:1:", "expected symbol, func, tensor, define, program or launch"},
 		{"symbol N in 4..2;", ":1:8:", "leave no value"},
 		{"symbol N in -4..-5;", ":1:8:", "leave no value"},
 		{"symbol N in 1..8;\nsymbol N;", ":2:8:", "other facts"},
