@@ -155,6 +155,13 @@ static int take_verify(struct args *a, const char *value, struct problem *p)
 	return EXIT_DONE;
 }
 
+static int take_exact(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->exact = true;
+	return EXIT_DONE;
+}
+
 static int take_no_optimise(struct args *a, const char *value, struct problem *p)
 {
 	(void)value, (void)p;
@@ -271,6 +278,10 @@ static int take_atol(struct args *a, const char *value, struct problem *p)
 		"--isa", "NAME", "instruction set: scalar, generic, neon, avx2, avx512 (default: the machine's best)", \
 			take_isa                                                                                       \
 	}
+#define O_EXACT                                                                                                        \
+	{                                                                                                              \
+		"--exact", NULL, "no faster algorithm that is less accurate (Winograd's convolution)", take_exact      \
+	}
 #define O_NO_CACHE                                                                                                     \
 	{                                                                                                              \
 		"--no-cache", NULL, "compile anew and keep nothing", take_no_cache                                     \
@@ -306,6 +317,7 @@ static const struct command_option run_options[] = {
 	 take_compare},
 	{"--no-optimise", NULL, "neither rewrite nor fuse nodes: slower", take_no_optimise},
 	O_ISA,
+	O_EXACT,
 	O_NO_CACHE,
 	{0}};
 static const struct command_option bench_options[] = {
@@ -318,6 +330,7 @@ static const struct command_option bench_options[] = {
 	{"--json", NULL, "one line of JSON: median_ms, min_ms, compile_ms, load_ms, threads, peak_mb", take_json},
 	{"--profile", NULL, "the time of each step of a run", take_profile},
 	O_ISA,
+	O_EXACT,
 	O_NO_CACHE,
 	{0}};
 static const struct command_option test_options[] = {
@@ -326,6 +339,7 @@ static const struct command_option test_options[] = {
 	{"--atol", "A", "absolute tolerance (default: the folder's meta.json, else 1e-7)", take_atol},
 	O_THREADS,
 	O_ISA,
+	O_EXACT,
 	O_NO_CACHE,
 	{0}};
 static const struct command_option check_options[] = {{0}};

@@ -16,6 +16,8 @@ int cli_make_options(const struct args *a, bool quiet, tilewright_options **o, s
 	if (s == TILEWRIGHT_OK)
 		s = tilewright_set_optimise(*o, !a->plain);
 	if (s == TILEWRIGHT_OK)
+		s = tilewright_set_exact(*o, a->exact);
+	if (s == TILEWRIGHT_OK)
 		s = tilewright_keep_tensors(*o, a->dump_tensors || a->compare);
 	if (s == TILEWRIGHT_OK)
 		s = tilewright_set_dump(*o, a->dump);

@@ -14,7 +14,7 @@ tilewright_status tilewright_fail(enum tw_code code, const char *fmt, ...) TW_PR
 struct tilewright_options {
 	int jobs;
 	char isa[16]; /* "": the host's */
-	bool use_cache, plain, keep;
+	bool use_cache, plain, keep, exact;
 	char *dump;
 	int nfixed;
 	char **fixed_names;

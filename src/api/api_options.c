@@ -100,6 +100,13 @@ tilewright_status tilewright_set_optimise(tilewright_options *o, int optimise)
 	return TILEWRIGHT_OK;
 }
 
+tilewright_status tilewright_set_exact(tilewright_options *o, int exact)
+{
+	NEED_OPTIONS(o);
+	o->exact = exact != 0;
+	return TILEWRIGHT_OK;
+}
+
 tilewright_status tilewright_keep_tensors(tilewright_options *o, int keep)
 {
 	NEED_OPTIONS(o);
@@ -180,6 +187,7 @@ struct tw_compile_options tilewright_compile_options(const tilewright_options *o
 					   .use_cache = o->use_cache,
 					   .plain = o->plain,
 					   .keep = o->keep,
+					   .exact = o->exact,
 					   .dump_dir = o->dump,
 					   .log = o->log ? forward_log : NULL,
 					   .log_arg = self,

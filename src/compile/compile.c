@@ -75,7 +75,7 @@ static struct tw_group *prepared(struct twc *c, const struct tw_group *g, struct
 
 static void schedule_and_lower(struct twc *c)
 {
-	struct tw_groups all = {.apart = c->groups.apart, .constants = c->groups.constants};
+	struct tw_groups all = {.apart = c->groups.apart, .exact = c->groups.exact, .constants = c->groups.constants};
 	for (int i = 0; i < c->groups.list.n; i++) {
 		struct tw_group *g = c->groups.list.at[i];
 		twc_progress(c, "scheduling", i, c->groups.list.n);
@@ -100,6 +100,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	optimise(c);			    /* graph -> graph */
 	opt_lower(c->g, &c->definitions);   /* graph -> compute definitions */
 	c->groups.apart = c->o->plain;
+	c->groups.exact = c->o->exact;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
 	schedule_and_lower(c);			/* tasks -> programs -> lowered programs */
 }

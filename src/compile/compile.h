@@ -16,6 +16,7 @@ struct tw_compile_options {
 	const int64_t *fixed_values;
 	bool use_cache; /* of parts; the whole image's cache is the caller's, by tw_compile_key */
 	bool plain;	/* no rewriting of the graph, no fusion: a kernel for each compute definition of each node */
+	bool exact;	/* nothing that trades accuracy for speed: no Winograd */
 	bool keep;	/* tensors between the steps become outputs, behind the model's own: keep.c */
 	const char *dump_dir;				     /* the program after each pass; NULL: none */
 	void (*log)(void *arg, int level, const char *text); /* enum tw_log_level; NULL: none */

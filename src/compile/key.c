@@ -34,7 +34,7 @@ static void make_key(void *arg)
 		   model, c->toolchain.command, c->toolchain.version,
 		   c->o->isa ? c->o->isa : tw_isa_name(c->target.isa), c->target.lanes, c->target.vector_bytes,
 		   c->target.vector_registers, c->target.has_fma);
-	buf_printf(&b, "plain %d keep %d\n", c->o->plain, c->o->keep);
+	buf_printf(&b, "plain %d keep %d exact %d\n", c->o->plain, c->o->keep, c->o->exact);
 	for (int i = 0; i < c->o->nfixed; i++)
 		buf_printf(&b, "fixed %s %lld\n", c->o->fixed_names[i], (long long)c->o->fixed_values[i]);
 	for (int i = 0; i < c->files.list.n; i++) {

@@ -551,7 +551,8 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 					       .anchor = r->c,
 					       .consumer = r == p ? NULL : p->c,
 					       .nproducers = r->producers.n,
-					       .constants = out->apart || r->constant ? NULL : &out->constants};
+					       .constants = out->apart || r->constant ? NULL : &out->constants,
+					       .exact = out->exact};
 		group->task.producers = ARENA_ARRAY(x.a, struct twir_compute *, r->producers.n);
 		for (int k = 0; k < r->producers.n; k++)
 			group->task.producers[k] = x.def[r->producers.at[k]].c;

@@ -38,6 +38,7 @@ struct tw_group {
 };
 struct tw_groups {
 	bool apart;		     /* set by the caller: each definition stays a task of its own */
+	bool exact;		     /* set by the caller: of all tasks */
 	VEC(struct tw_group *) list; /* in an order that respects dependences */
 	struct tw_map constants;     /* keys: tensors that depend on constants only */
 };

@@ -48,6 +48,7 @@ struct twir_tensor *tw_prepare(const struct tw_task *task, struct tw_launch *out
 	memcpy(c->axes, axes, sizeof(*axes) * (size_t)rank);
 	c->value = with_producers(task, value);
 	c->origin = task->anchor->origin;
+	map_set_ptr(task->constants, c->out, task->constants);
 	vec_push(m->arena, &out->prepared, c);
 	return c->out;
 }

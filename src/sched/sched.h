@@ -15,8 +15,9 @@ struct tw_task {
 	struct twir_compute **producers;
 	struct twir_compute *
 		consumer; /* NULL, or one injective definition that loads anchor->out at one place, by an invertible index map */
-	const struct tw_map
-		*constants; /* keys: tensors whose values are known when the model is compiled; NULL: prepare nothing */
+	/* keys: tensors whose values are known when the model is compiled; what is prepared joins them. NULL: prepare nothing. */
+	struct tw_map *constants;
+	bool exact; /* sums may not be regrouped in ways that lose accuracy (Winograd) */
 };
 
 /* One kernel of a launch: a program and the compute tensors that are its parameters, inputs first. */
@@ -51,11 +52,13 @@ struct tw_template {
 	const char *name;
 	bool (*applicable)(const struct tw_task *task, const struct tw_target *t);
 	void (*space)(struct tw_arena *a, const struct tw_target *t, struct tw_space *s);
+	/* The point that the analytic model puts first for this task; NULL: the first of the space. */
+	int (*choose)(const struct tw_task *task, const struct tw_target *t, const struct tw_space *s);
 	/* The anchor alone, over its compute tensors; NULL-terminated choice is the caller's. Fusion follows. */
 	void (*build)(const struct tw_task *task, const struct tw_target *t, const struct tw_point *p,
 		      struct tw_launch *out);
 };
-extern const struct tw_template tw_template_matmul;
+extern const struct tw_template tw_template_matmul, tw_template_winograd;
 extern const struct tw_template *const tw_templates[]; /* ends with NULL; first applicable one serves */
 
 /* schedule.c: template or rule, then fusion, then parameters. */

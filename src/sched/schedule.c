@@ -1,7 +1,7 @@
 /* Schedules a task: the anchor alone by the first template that applies (else the whole task by the rules), then fusion into the finished programs. */
 #include "sched/sched.h"
 
-const struct tw_template *const tw_templates[] = {&tw_template_matmul, NULL};
+const struct tw_template *const tw_templates[] = {&tw_template_winograd, &tw_template_matmul, NULL};
 
 static const struct tw_template *choose(const struct tw_task *task, const struct tw_target *t)
 {
@@ -32,6 +32,8 @@ static void finish(struct twir_module *m, struct tw_launch *out)
 {
 	for (int k = 0; k < out->kernels.n; k++) {
 		struct tw_kernel *kernel = &out->kernels.at[k];
+		if (kernel->args) /* of a task that a template scheduled on its own */
+			continue;
 		tw_bind_params(m, kernel->program, kernel);
 		twir_simplify_program(m, kernel->program);
 		twir_verify_program(m, kernel->program, TW_ERR_INTERNAL);
@@ -87,5 +89,6 @@ void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct t
 	struct tw_space s = {0};
 	chosen->space(m->arena, t, &s);
 	TW_CHECK(s.points.n > 0, "template %s has an empty space", chosen->name);
-	tw_schedule_point(task, t, chosen, &s.points.at[0], out);
+	const int point = chosen->choose ? chosen->choose(task, t, &s) : 0;
+	tw_schedule_point(task, t, chosen, &s.points.at[point], out);
 }
