@@ -18,12 +18,12 @@ static const char *emit_target(const struct args *a)
 {
 	if (a->target)
 		return a->target;
-	return strcmp(a->emit, "cuda") == 0 ? "sm_90" : strcmp(a->emit, "opencl") == 0 ? "opencl" : NULL;
+	return strcmp(a->emit, "cuda") == 0 ? "sm_90" : strcmp(a->emit, "opencl") == 0 ? "opencl" : "host";
 }
 
 static bool fits(const char *language, const char *target)
 {
-	const bool cuda = target && strncmp(target, "sm_", 3) == 0, opencl = target && strcmp(target, "opencl") == 0;
+	const bool cuda = strncmp(target, "sm_", 3) == 0, opencl = strcmp(target, "opencl") == 0;
 	return strcmp(language, "cuda") == 0 ? cuda : strcmp(language, "opencl") == 0 ? opencl : !cuda && !opencl;
 }
 

@@ -1,6 +1,6 @@
 # Rooms: one folder of src/, one object library tw_ROOM_objects and one static library tw_ROOM. A folder without C files is skipped.
 # TW_ROOMS lists them in the order data flows; tools/layers.py reads this list too, and knows who may include whom.
-set(TW_ROOMS base tmap target ir pass graph ops onnx sched opt cgen rt rt/host backend/cpu compile api)
+set(TW_ROOMS base tmap target ir pass graph ops onnx sched opt cgen rt rt/host backend/cpu backend/opencl compile api)
 
 # Names of the rooms' targets that exist, in order.
 set(TW_ROOM_LIBRARIES "")

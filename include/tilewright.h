@@ -298,7 +298,7 @@ TILEWRIGHT_API const char *tilewright_get_size(const tilewright_program *program
 TILEWRIGHT_API tilewright_status tilewright_set_size(tilewright_program *program, const char *symbol, int64_t value);
 
 /* The program's text after a pass of lowering; "input": as parsed. target: an instruction set for programs on cores,
-   "sm_80", "sm_90" or "opencl" for programs on blocks; NULL: the host's, or sm_90. Fixed symbols of the options are
+   "host": its best; "sm_80", "sm_90" or "opencl" for programs on blocks; NULL: host, or sm_90. Fixed symbols of the options are
    put in. Freed by tilewright_free_text. */
 TILEWRIGHT_API tilewright_status tilewright_show_program(const tilewright_program *program, const char *pass,
 							 const char *target, const tilewright_options *options,

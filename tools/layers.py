@@ -32,7 +32,8 @@ ARROWS = {
     "rt/host": ["rt"],
     "backend": ["ir", "target"],
     "backend/cpu": ["backend", "cgen", "pass"],
-    "compile": ["onnx", "opt", "sched", "backend/cpu", "rt"],
+    "backend/opencl": ["base"],
+    "compile": ["onnx", "opt", "sched", "backend/cpu", "backend/opencl", "rt"],
     "api": ["compile", "rt"],
 }
 # Files made by the build, and the rooms that may include them; the public header.

@@ -4,7 +4,7 @@
 # usage: setup.sh [--check]      --check: only tell what is missing (exit code 1)
 set -euo pipefail
 
-# Debian package | what shows that it is there: a command, or a header
+# Debian package | what shows that it is there: a command, a header, a library, a file
 needs="
 gcc|command gcc
 libc6-dev|header stdio.h
@@ -19,11 +19,15 @@ python3-venv|python ensurepip
 pkg-config|command pkg-config
 ccache|command ccache
 clang-format|command clang-format
+ocl-icd-libopencl1|library libOpenCL.so.1
+pocl-opencl-icd|file /etc/OpenCL/vendors/pocl.icd
 "
 
 present() {
 	case "$1" in
 		command) command -v "$2" >/dev/null 2>&1 ;;
+		library) { ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -q "$2" ;;
+		file) [ -e "$2" ] ;;
 		python) command -v python3 >/dev/null 2>&1 && python3 -c "import $2, venv" >/dev/null 2>&1 ;;
 		header)
 			local folder

@@ -215,6 +215,8 @@ tilewright_status tilewright_run_program(const tilewright_program *p, tilewright
 	for (int i = 0; i < count; i++)
 		if (data[i] == NULL)
 			return API_FAIL(TW_ERR_INPUT, "parameter %s has no data", p->ports[i].name);
+	if (engine == TILEWRIGHT_OPENCL)
+		return (tilewright_status)tw_program_opencl(p->p, data, runs, ms, e);
 	if (engine != TILEWRIGHT_INTERPRETER)
 		return API_FAIL(TW_ERR_USAGE, "there is no engine %d", (int)engine);
 	for (int i = 0; i < runs; i++) {

@@ -8,6 +8,7 @@
 
 struct tw_dialect; /* dialect.h: rows for types, masked load and store, gather, select, min, max, fma, rounding, reductions, prefetch */
 const struct tw_dialect *tw_dialect_for(enum tw_isa isa);
+const struct tw_dialect *tw_dialect_of(const struct tw_target *t);
 
 /* The prelude that every file starts with: typedefs and the helpers that the programs of the file use. */
 void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n,
@@ -17,6 +18,9 @@ void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_mod
 		 const char *name);
 /* file.c: a text that stands alone: how it is called, the prelude, the kernel under the program's name. */
 void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module *m, struct twir_program *p);
+/* kernel_gpu.c: threads of a block; bytes of its shared memory. Both raise where they are not constant. */
+int64_t cgen_threads(const struct twir_program *p);
+int64_t cgen_pool_bytes(struct twir_module *m, const struct twir_program *p);
 /* Bytes of scratch a core item needs, as an expression over symbols (0: none): the sum of the shared tensors, each rounded up to 64 bytes. */
 const struct twir_expr *cgen_scratch(struct twir_module *m, const struct twir_program *p);
 

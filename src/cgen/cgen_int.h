@@ -36,8 +36,8 @@ struct cgen {
 	struct tw_map nonneg;  /* twir_var (let) -> non-NULL: never negative */
 	VEC(struct twir_tensor *) shared;
 	int nvars, nloops, nregs, indent;
-	bool core_used;
-	int64_t budget; /* expressions still to be written: a guard against text that explodes */
+	bool core_used, readable; /* names of the text beside letters */
+	int64_t budget;		  /* expressions still to be written: a guard against text that explodes */
 };
 
 /* helper.c */
@@ -95,6 +95,15 @@ const char *cgen_helper_for(struct cgen *g, const char *op, struct twir_type a);
 
 /* emit.c */
 void cgen_kernel_into(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
-		      const char *name);
+		      const char *name, bool readable);
+void cgen_start(struct cgen *g); /* with m and p set: what is used, maps, the buffer */
+void cgen_block(struct cgen *g, const struct twir_stmt *list);
+bool cgen_is_live(const struct cgen *g, const void *x);
+/* The name of a variable or tensor from here on: a letter and *count, which is counted up, or a letter and its own. */
+const char *cgen_bind(struct cgen *g, struct tw_map *map, const void *what, const char *real, char letter, int *count);
+
+/* kernel_gpu.c */
+void cgen_gpu_kernel(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
+		     const char *name);
 
 #endif

@@ -41,13 +41,31 @@ struct cgen_row {
 	unsigned btypes;   /* set of element types of b; 0: any */
 };
 
+/* What a language for GPUs calls what C has no word for. Formats take what is named behind them. */
+struct cgen_words {
+	const char *prelude;
+	const char *types[TWIR_SCALARS]; /* what i8, f32 .. are typedefs of */
+	const char *inl;		 /* before a helper function */
+	const char *kernel;		 /* %lld threads: before the kernel's name */
+	const char *global, *restricts;	 /* qualifiers of parameters */
+	const char *shared;		 /* before the declaration of a shared array */
+	const char *pool; /* the same for one array of bytes whose size the launch tells; NULL: there is no such */
+	const char *block, *thread; /* numbers of workers */
+	const char *barrier[TWIR_LEVELS];
+	const char *unroll;		  /* before a loop */
+	const char *nan[2], *infinity[2]; /* f32, f64 */
+	bool contracts;			  /* the compiler fuses products into sums: they are written as calls */
+};
+
 struct tw_dialect {
 	const char *name;
-	int vector_bytes;	     /* wider vectors are halved */
-	const struct cgen_row *rows; /* end with op == NULL; NULL: none of its own */
+	int vector_bytes;		/* wider vectors are halved */
+	const struct cgen_row *rows;	/* end with op == NULL; NULL: none of its own */
+	const struct cgen_words *words; /* NULL: C for a CPU */
 };
 
 extern const struct cgen_row cgen_rows_common[], cgen_rows_avx512[], cgen_rows_avx2[], cgen_rows_neon[],
-	cgen_rows_plain[], cgen_rows_shuffle[];
+	cgen_rows_plain[], cgen_rows_shuffle[], cgen_rows_cuda[], cgen_rows_opencl[];
+extern const struct cgen_words cgen_words_cuda, cgen_words_opencl;
 
 #endif

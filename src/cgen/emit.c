@@ -34,14 +34,15 @@ static void mark_registers(void *arg, const struct twir_expr *e)
 	twir_visit_expr(e, mark_register, arg);
 }
 
-static bool is_live(const struct cgen *g, const void *x)
+bool cgen_is_live(const struct cgen *g, const void *x)
 {
 	return map_get_ptr(&g->live, x) != NULL;
 }
 
 static bool is_dead_store(const struct cgen *g, const struct twir_stmt *s)
 {
-	return s->kind == TWIR_STORE && s->u.store.tensor->scope == TWIR_REGISTER && !is_live(g, s->u.store.tensor);
+	return s->kind == TWIR_STORE && s->u.store.tensor->scope == TWIR_REGISTER &&
+	       !cgen_is_live(g, s->u.store.tensor);
 }
 
 /* Backwards, so that a let that only serves dead lets is dead too. */
@@ -58,7 +59,7 @@ static void mark_block(struct cgen *g, const struct twir_stmt *list)
 		const struct twir_stmt *s = all[n];
 		switch (s->kind) {
 		case TWIR_LET:
-			if (is_live(g, s->u.let.var))
+			if (cgen_is_live(g, s->u.let.var))
 				mark(g, s->u.let.value);
 			break;
 		case TWIR_STORE:
@@ -100,23 +101,38 @@ static void tabs(struct cgen *g)
 		buf_putc(&g->out, '\t');
 }
 
-static const char *bind(struct cgen *g, struct tw_map *map, const void *what, char letter, int *count)
+const char *cgen_bind(struct cgen *g, struct tw_map *map, const void *what, const char *real, char letter, int *count)
 {
-	const char *name = arena_printf(g->m->arena, "%c%d", letter, (*count)++);
+	const char *name = g->readable ? arena_printf(g->m->arena, "%c_%s", letter, real)
+				       : arena_printf(g->m->arena, "%c%d", letter, *count);
+	++*count;
 	map_set_ptr(map, what, (void *)(uintptr_t)name);
 	return name;
+}
+
+/* A core item has one thread: nothing to wait for. */
+static void barrier(struct cgen *g, enum twir_level level)
+{
+	const struct cgen_words *words = g->uses->d->words;
+	if (!words)
+		return;
+	TW_CHECK(words->barrier[level], "dialect %s has no barrier of level %s", g->uses->d->name,
+		 twir_level_name(level));
+	tabs(g);
+	buf_printf(&g->out, "%s;\n", words->barrier[level]);
 }
 
 static void let(struct cgen *g, const struct twir_stmt *s)
 {
 	struct twir_var *v = s->u.let.var;
 	const struct twir_expr *value = s->u.let.value;
-	if (!is_live(g, v))
+	if (!cgen_is_live(g, v))
 		return;
 	if (v->type.scalar == TWIR_INDEX && v->type.lanes == 1 && cgen_nonneg(g, value))
 		map_set_ptr(&g->nonneg, v, v);
 	tabs(g);
-	buf_printf(&g->out, "const %s %s = ", cgen_type(g->uses, v->type), bind(g, &g->vars, v, 'v', &g->nvars));
+	buf_printf(&g->out, "const %s %s = ", cgen_type(g->uses, v->type),
+		   cgen_bind(g, &g->vars, v, v->name, 'v', &g->nvars));
 	cgen_expr(g, value);
 	buf_puts(&g->out, ";\n");
 }
@@ -124,12 +140,12 @@ static void let(struct cgen *g, const struct twir_stmt *s)
 static void declare(struct cgen *g, const struct twir_stmt *s)
 {
 	const struct twir_tensor *t = s->u.declare.tensor;
-	if (t->scope == TWIR_SHARED || !is_live(g, t)) /* shared tensors are carved at the top of the kernel */
+	if (t->scope == TWIR_SHARED || !cgen_is_live(g, t)) /* shared tensors are carved at the top of the kernel */
 		return;
 	TW_CHECK(t->scope == TWIR_REGISTER, "program %s: %s is declared in the wrong scope", g->p->name, t->name);
 	const struct twir_type type = {(uint8_t)t->type, (uint16_t)t->lanes};
 	tabs(g);
-	buf_printf(&g->out, "%s %s", cgen_type(g->uses, type), bind(g, &g->tensors, t, 'r', &g->nregs));
+	buf_printf(&g->out, "%s %s", cgen_type(g->uses, type), cgen_bind(g, &g->tensors, t, t->name, 'r', &g->nregs));
 	if (t->rank > 0) {
 		int64_t n = 1;
 		bool bad = false;
@@ -216,27 +232,25 @@ static void prefetch(struct cgen *g, const struct twir_stmt *s)
 	buf_puts(&g->out, ", 0, 3);\n");
 }
 
-static void block(struct cgen *g, const struct twir_stmt *list);
-
 static void loop(struct cgen *g, const struct twir_stmt *s)
 {
 	int64_t n;
 	const bool constant = twir_const_int(s->u.loop.extent, &n);
 	if (s->u.loop.unroll && constant && n > 0 && n <= 128) {
+		const struct cgen_words *words = g->uses->d->words;
 		tabs(g);
-		buf_printf(&g->out, "#pragma GCC unroll %d\n", (int)n);
+		buf_printf(&g->out, "%s %d\n", words ? words->unroll : "#pragma GCC unroll", (int)n);
 	}
 	tabs(g);
-	const int number = g->nloops;
+	const char *i = cgen_bind(g, &g->vars, s->u.loop.var, s->u.loop.var->name, 'i', &g->nloops);
 	if (constant) {
-		buf_printf(&g->out, "for (i64 i%d = 0; i%d < %lld; i%d++) {\n", number, number, (long long)n, number);
+		buf_printf(&g->out, "for (i64 %s = 0; %s < %lld; %s++) {\n", i, i, (long long)n, i);
 	} else {
-		buf_printf(&g->out, "for (i64 i%d = 0, e%d = ", number, number);
+		buf_printf(&g->out, "for (i64 %s = 0, e%s = ", i, i + 1);
 		cgen_expr(g, s->u.loop.extent);
-		buf_printf(&g->out, "; i%d < e%d; i%d++) {\n", number, number, number);
+		buf_printf(&g->out, "; %s < e%s; %s++) {\n", i, i + 1, i);
 	}
-	bind(g, &g->vars, s->u.loop.var, 'i', &g->nloops);
-	block(g, s->u.loop.body);
+	cgen_block(g, s->u.loop.body);
 	tabs(g);
 	buf_puts(&g->out, "}\n");
 }
@@ -247,17 +261,17 @@ static void branch(struct cgen *g, const struct twir_stmt *s)
 	buf_puts(&g->out, "if (");
 	cgen_expr(g, s->u.branch.cond);
 	buf_puts(&g->out, ") {\n");
-	block(g, s->u.branch.body);
+	cgen_block(g, s->u.branch.body);
 	tabs(g);
 	if (s->u.branch.other) {
 		buf_puts(&g->out, "} else {\n");
-		block(g, s->u.branch.other);
+		cgen_block(g, s->u.branch.other);
 		tabs(g);
 	}
 	buf_puts(&g->out, "}\n");
 }
 
-static void block(struct cgen *g, const struct twir_stmt *list)
+void cgen_block(struct cgen *g, const struct twir_stmt *list)
 {
 	g->indent++;
 	for (const struct twir_stmt *s = list; s; s = s->next)
@@ -280,11 +294,12 @@ static void block(struct cgen *g, const struct twir_stmt *list)
 		case TWIR_SPECIALISE: /* means its body; the scope of its lets is the body's */
 			tabs(g);
 			buf_puts(&g->out, "{\n");
-			block(g, s->u.branch.body);
+			cgen_block(g, s->u.branch.body);
 			tabs(g);
 			buf_puts(&g->out, "}\n");
 			break;
-		case TWIR_BARRIER: /* a core item has one thread: nothing to wait for */
+		case TWIR_BARRIER:
+			barrier(g, s->u.barrier.level);
 			break;
 		case TWIR_PREFETCH:
 			prefetch(g, s);
@@ -344,14 +359,15 @@ static void parameters(struct cgen *g, struct tw_buf *head)
 {
 	for (int i = 0; i < g->p->nparams; i++) {
 		const struct twir_tensor *t = g->p->params[i];
-		if (is_live(g, t))
-			buf_printf(head, "\t%s%s *%sp%d = buf[%d];\n", t->scope == TWIR_OUT ? "" : "const ",
-				   cgen_scalar_name(cgen_storage(t->type)), may_overlap(g->p, t) ? "" : "restrict ", i,
-				   i);
+		if (cgen_is_live(g, t))
+			buf_printf(head, "\t%s%s *%s%s = buf[%d];\n", t->scope == TWIR_OUT ? "" : "const ",
+				   cgen_scalar_name(cgen_storage(t->type)), may_overlap(g->p, t) ? "" : "restrict ",
+				   cgen_tensor_name(g, t), i);
 	}
 	for (int i = 0; i < g->p->nsymbols; i++)
-		if (is_live(g, g->p->symbols[i]))
-			buf_printf(head, "\tconst i64 n%d = sym[%d];\n", i, i);
+		if (cgen_is_live(g, g->p->symbols[i]))
+			buf_printf(head, "\tconst i64 %s = sym[%d];\n",
+				   (const char *)map_get_ptr(&g->vars, g->p->symbols[i]), i);
 }
 
 static void carve(struct cgen *g, const struct shared_list *l)
@@ -359,9 +375,10 @@ static void carve(struct cgen *g, const struct shared_list *l)
 	const struct twir_expr *at = twir_index(g->m, 0);
 	for (int i = 0; i < l->list.n; i++) {
 		const struct twir_tensor *t = l->list.at[i];
-		if (is_live(g, t)) {
+		if (cgen_is_live(g, t)) {
 			const char *c = cgen_scalar_name(cgen_storage(t->type));
-			buf_printf(&g->out, "\t%s *restrict s%d = (%s *)((char *)scratch + ", c, i, c);
+			buf_printf(&g->out, "\t%s *restrict %s = (%s *)((char *)scratch + ", c, cgen_tensor_name(g, t),
+				   c);
 			cgen_expr(g, at);
 			buf_puts(&g->out, ");\n");
 		}
@@ -372,7 +389,7 @@ static void carve(struct cgen *g, const struct shared_list *l)
 static bool any_live(const struct cgen *g, const struct shared_list *l)
 {
 	for (int i = 0; i < l->list.n; i++)
-		if (is_live(g, l->list.at[i]))
+		if (cgen_is_live(g, l->list.at[i]))
 			return true;
 	return false;
 }
@@ -381,39 +398,44 @@ static void name_all(struct cgen *g, const struct shared_list *l)
 {
 	int n = 0;
 	for (int i = 0; i < g->p->nparams; i++)
-		bind(g, &g->tensors, g->p->params[i], 'p', &n);
+		cgen_bind(g, &g->tensors, g->p->params[i], g->p->params[i]->name, 'p', &n);
 	n = 0;
 	for (int i = 0; i < g->p->nsymbols; i++)
-		bind(g, &g->vars, g->p->symbols[i], 'n', &n);
+		cgen_bind(g, &g->vars, g->p->symbols[i], g->p->symbols[i]->name, 'n', &n);
 	n = 0;
 	for (int i = 0; i < l->list.n; i++)
-		bind(g, &g->tensors, l->list.at[i], 's', &n);
+		cgen_bind(g, &g->tensors, l->list.at[i], l->list.at[i]->name, 's', &n);
 }
 
-void cgen_kernel_into(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
-		      const char *name)
+void cgen_start(struct cgen *g)
 {
-	struct cgen g = {.m = m, .p = p, .uses = u, .budget = MAX_EXPRESSIONS};
+	buf_init(&g->out, g->m->arena);
+	map_init(&g->vars, g->m->arena);
+	map_init(&g->tensors, g->m->arena);
+	map_init(&g->live, g->m->arena);
+	map_init(&g->nonneg, g->m->arena);
+	twir_visit_block(g->p->body, NULL, mark_registers, g);
+	mark_block(g, g->p->body);
+}
+
+static void cpu_kernel(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
+		       const char *name, bool readable)
+{
+	struct cgen g = {.m = m, .p = p, .uses = u, .budget = MAX_EXPRESSIONS, .readable = readable};
 	struct shared_list l = {.arena = m->arena};
-	buf_init(&g.out, m->arena);
-	map_init(&g.vars, m->arena);
-	map_init(&g.tensors, m->arena);
-	map_init(&g.live, m->arena);
-	map_init(&g.nonneg, m->arena);
 	twir_visit_block(p->body, find_shared, NULL, &l);
-	twir_visit_block(p->body, NULL, mark_registers, &g);
-	mark_block(&g, p->body);
+	cgen_start(&g);
 	name_all(&g, &l);
 	for (int i = 0; i < l.list.n; i++)
 		mark(&g, shared_bytes(m, l.list.at[i]));
 	carve(&g, &l);
-	block(&g, p->body);
+	cgen_block(&g, p->body);
 
 	bool symbols = false, params = false;
 	for (int i = 0; i < p->nsymbols; i++)
-		symbols |= is_live(&g, p->symbols[i]);
+		symbols |= cgen_is_live(&g, p->symbols[i]);
 	for (int i = 0; i < p->nparams; i++)
-		params |= is_live(&g, p->params[i]);
+		params |= cgen_is_live(&g, p->params[i]);
 	buf_printf(out, "void %s(i64 core, void *const *buf, const i64 *sym, void *scratch)\n{\n", name);
 	parameters(&g, out);
 	if (!g.core_used)
@@ -428,6 +450,15 @@ void cgen_kernel_into(struct cgen_uses *u, struct tw_buf *out, struct twir_modul
 	buf_puts(out, "}\n");
 }
 
+void cgen_kernel_into(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
+		      const char *name, bool readable)
+{
+	if (u->d->words)
+		cgen_gpu_kernel(u, out, m, p, name);
+	else
+		cpu_kernel(u, out, m, p, name, readable);
+}
+
 void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n,
 		  struct twir_program *const *programs)
 {
@@ -436,7 +467,7 @@ void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_mo
 	struct tw_buf text; /* written only to learn which helpers the kernels use */
 	buf_init(&text, m->arena);
 	for (int i = 0; i < n; i++)
-		cgen_kernel_into(&u, &text, m, programs[i], "k");
+		cgen_kernel_into(&u, &text, m, programs[i], "k", false);
 	cgen_print_helpers(&u, out);
 }
 
@@ -445,5 +476,5 @@ void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_mod
 {
 	struct cgen_uses u;
 	cgen_uses_init(&u, m->arena, d);
-	cgen_kernel_into(&u, out, m, p, name);
+	cgen_kernel_into(&u, out, m, p, name, false);
 }

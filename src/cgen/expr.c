@@ -65,7 +65,12 @@ static void int_constant(struct cgen *g, enum twir_scalar s, int64_t v)
 static void float_constant(struct cgen *g, enum twir_scalar s, double f)
 {
 	const char *suffix = s == TWIR_F32 ? "f" : "";
-	if (isnan(f))
+	const struct cgen_words *words = g->uses->d->words;
+	if (words && isnan(f))
+		put(g, words->nan[s == TWIR_F64]);
+	else if (words && isinf(f))
+		buf_printf(&g->out, f < 0 ? "(-%s)" : "%s", words->infinity[s == TWIR_F64]);
+	else if (isnan(f))
 		buf_printf(&g->out, "__builtin_nan%s(\"\")", suffix);
 	else if (isinf(f))
 		buf_printf(&g->out, f < 0 ? "(-__builtin_inf%s())" : "__builtin_inf%s()", suffix);
@@ -521,7 +526,10 @@ void cgen_expr(struct cgen *g, const struct twir_expr *e)
 		infix(g, "-", e);
 		break;
 	case TWIR_Mul:
-		infix(g, "*", e);
+		if (g->uses->d->words && g->uses->d->words->contracts && twir_is_float(e->type.scalar))
+			op_call(g, "mul", e);
+		else
+			infix(g, "*", e);
 		break;
 	case TWIR_Div:
 		divide(g, e, false);

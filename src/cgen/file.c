@@ -27,11 +27,30 @@ static void call_comment(struct tw_buf *out, struct twir_module *m, const struct
 	buf_puts(out, " */\n");
 }
 
+static void launch_comment(struct tw_buf *out, struct twir_module *m, const struct twir_program *p)
+{
+	buf_printf(out, "/* program %s, launched on %s blocks of", p->name, twir_print_expr(m->arena, p->extents[0]));
+	for (int i = 1; i < p->nlevels; i++)
+		buf_printf(out, "%s %s %s%s", i > 1 ? " of" : "", twir_print_expr(m->arena, p->extents[i]),
+			   twir_level_name(p->levels[i]), i + 1 < p->nlevels ? "s" : "s each");
+	if (p->nlevels == 1)
+		buf_puts(out, " 1 thread each");
+	buf_puts(out, " */\n");
+}
+
 void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module *m, struct twir_program *p)
 {
-	const struct tw_dialect *d = tw_dialect_for(t->isa);
-	call_comment(out, m, p);
-	cgen_prelude(out, d, m, 1, &p);
+	const struct tw_dialect *d = tw_dialect_of(t);
+	struct cgen_uses u;
+	struct tw_buf kernel;
+	buf_init(&kernel, m->arena);
+	cgen_uses_init(&u, m->arena, d);
+	cgen_kernel_into(&u, &kernel, m, p, p->name, true);
+	if (t->device == TW_DEVICE_CPU)
+		call_comment(out, m, p);
+	else
+		launch_comment(out, m, p);
+	cgen_print_helpers(&u, out);
 	buf_putc(out, '\n');
-	cgen_kernel(out, d, m, p, p->name);
+	buf_bytes(out, kernel.at, kernel.n);
 }

@@ -363,10 +363,14 @@ void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out)
 	buf_init(&body, u->arena);
 	for (int i = 0; i < u->list.n; i++) /* the list grows while needs are found */
 		print_helper(u, u->list.at[i], &body);
+	const struct cgen_words *words = u->d->words;
+	if (words)
+		buf_puts(out, words->prelude);
 	for (int s = 0; s < TWIR_SCALARS; s++)
 		if (typedefs[s])
-			buf_printf(out, "typedef %s %s;\n", typedefs[s], cgen_scalar_name((enum twir_scalar)s));
+			buf_printf(out, "typedef %s %s;\n", words ? words->types[s] : typedefs[s],
+				   cgen_scalar_name((enum twir_scalar)s));
 	print_vector_types(u, out);
-	buf_puts(out, "#define INL static inline __attribute__((always_inline))\n");
+	buf_printf(out, "#define INL %s\n", words ? words->inl : "static inline __attribute__((always_inline))");
 	buf_bytes(out, body.at, body.n);
 }

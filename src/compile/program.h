@@ -32,7 +32,8 @@ const char *tw_program_symbol(const struct tw_program *p, int i, int64_t *value)
 /* Gives a symbol its value for runs; what depends on it in the parameters' dims is evaluated. */
 enum tw_code tw_program_size(struct tw_program *p, const char *symbol, int64_t value, struct tw_error *e);
 
-/* The program after a pass ("input": as parsed), lowered for a target: an instruction set, NULL: the host's. With
+/* The program after a pass ("input": as parsed), lowered for a target: an instruction set, "host", sm_80,
+   sm_90, opencl; NULL: host or sm_90, as the program is launched. With
    o->nfixed symbols fixed. Text from malloc. */
 enum tw_code tw_program_stage(const struct tw_program *p, const char *pass, const char *target,
 			      const struct tw_compile_options *o, char **text, struct tw_error *e);
@@ -47,6 +48,8 @@ enum tw_code tw_program_compile(const struct tw_program *p, const struct tw_comp
 
 /* Runs the program with all sizes known. data: one for each parameter, of its dims; those of outputs are written. */
 enum tw_code tw_program_interpret(const struct tw_program *p, void *const *data, struct tw_error *e);
+/* The same `runs` times on a device of OpenCL; ms: what each took, without copying; NULL: nobody asks. */
+enum tw_code tw_program_opencl(const struct tw_program *p, void *const *data, int runs, double *ms, struct tw_error *e);
 
 /* What a run computes and moves at least: floating-point operations (a multiply-add is two), -1: it cannot be told; bytes
    of the parameters. All sizes must be known. */

@@ -31,6 +31,7 @@ enum tw_code twpr_with_copy(const struct tw_program *p, const struct tw_compile_
 bool twpr_is_gpu(const struct twir_program *p);
 struct twir_binding twpr_binding(const struct tw_program *p);
 /* program_run.c: a program is chosen and all its sizes have values */
+int64_t twpr_elements(const struct tw_program *p, int i); /* of a parameter; raises where it has a layout */
 enum tw_code twpr_all_known(const struct tw_program *p, struct tw_error *e);
 
 #endif

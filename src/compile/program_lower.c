@@ -8,7 +8,7 @@ static void host_target(struct tw_target *t, const char *isa)
 {
 	tw_target_host(t);
 	enum tw_isa parsed;
-	if (!isa)
+	if (!isa || strcmp(isa, "host") == 0)
 		return;
 	if (!tw_isa_parse(isa, &parsed))
 		tw_raise(TW_ERR_USAGE,

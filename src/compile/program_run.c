@@ -7,25 +7,32 @@ struct running {
 	void *const *data;
 };
 
+/* Elements of a parameter of a run, which is plain row-major. Raises. */
+int64_t twpr_elements(const struct tw_program *p, int i)
+{
+	const struct twir_tensor *t = p->chosen->params[i];
+	bool bad = false;
+	int64_t n = 1;
+	if (t->layout)
+		tw_raise(TW_ERR_UNSUPPORTED,
+			 "parameter %s has a layout: a run takes and gives plain row-major tensors\nhint: a launch "
+			 "function can hold the program that packs it",
+			 t->base);
+	for (int d = 0; d < t->rank; d++)
+		n = tw_mul64(n, p->params[i].dims[d], &bad);
+	if (bad || n > INT64_MAX / 16)
+		tw_raise(TW_ERR_INPUT, "parameter %s is too large", t->base);
+	return n;
+}
+
 static void interpret(void *arg)
 {
 	const struct running *r = arg;
 	const struct tw_program *p = r->p;
 	struct twir_data *data = ARENA_ARRAY(p->arena, struct twir_data, p->nparams);
 	const struct twir_binding b = twpr_binding(p);
-	for (int i = 0; i < p->nparams; i++) {
-		const struct twir_tensor *t = p->chosen->params[i];
-		bool bad = false;
-		int64_t n = 1;
-		if (t->layout)
-			tw_raise(TW_ERR_UNSUPPORTED,
-				 "parameter %s has a layout: a run takes and gives plain row-major tensors\nhint: a "
-				 "launch function can hold the program that packs it",
-				 t->base);
-		for (int d = 0; d < t->rank; d++)
-			n = tw_mul64(n, p->params[i].dims[d], &bad);
-		data[i] = (struct twir_data){r->data[i], bad ? 0 : n};
-	}
+	for (int i = 0; i < p->nparams; i++)
+		data[i] = (struct twir_data){r->data[i], twpr_elements(p, i)};
 	twir_interpret(p->m, p->chosen, &b, data);
 }
 

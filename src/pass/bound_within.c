@@ -51,13 +51,15 @@ static bool indexes_registers(const struct twir_stmt *body, const struct twir_va
 }
 
 /* May the mapping be split before and after factor r? Not between spatial factors of one level. */
-static bool separable(const struct twp_factors *f, int r)
+static bool separable(const struct twir_program *p, const struct twp_factors *f, int r)
 {
 	bool before[3] = {false}, after[3] = {false};
 	for (int i = 0; i < f->n; i++)
 		if (f->at[i].spatial)
 			(i < r ? before : after)[f->at[i].owner] = true;
 	const bool mixed = before[TWP_MIXED] || after[TWP_MIXED];
+	if (twp_is_gpu(p))
+		return !(before[TWP_MIXED] && after[TWP_MIXED]);
 	return !mixed && !(before[TWP_UPPER] && after[TWP_UPPER]) && !(before[TWP_LANE] && after[TWP_LANE]);
 }
 
@@ -74,7 +76,7 @@ static struct twir_stmt *group(struct split *x, int from, int to)
 	const int n = x->s->u.formap.n;
 	struct twir_stmt *s = twp_copy(m, x->s);
 	const struct twir_map *map = NULL;
-	bool upper = false;
+	bool upper = false, any = false;
 	/* The innermost group is the lane region, also where no factor counts lanes because there is only one. */
 	bool lane = to == x->f.n;
 	for (int i = 0; i < x->f.n; i++)
@@ -82,6 +84,7 @@ static struct twir_stmt *group(struct split *x, int from, int to)
 	for (int i = from; i < to; i++) {
 		const struct twir_map *one = twp_factor_map(m, &x->f.at[i]);
 		map = map ? twir_compose(m, map, one) : one;
+		any |= x->f.at[i].spatial;
 		upper |= x->f.at[i].spatial && x->f.at[i].owner == TWP_UPPER;
 		lane |= x->f.at[i].spatial && x->f.at[i].owner == TWP_LANE;
 	}
@@ -91,7 +94,7 @@ static struct twir_stmt *group(struct split *x, int from, int to)
 	s->u.formap.nlevels = 0;
 	for (int i = 0; i < x->s->u.formap.nlevels; i++) {
 		const enum twir_level l = x->s->u.formap.levels[i];
-		if (l == TWIR_LANE ? lane : upper)
+		if (twp_is_gpu(x->p) ? any : l == TWIR_LANE ? lane : upper)
 			s->u.formap.levels[s->u.formap.nlevels++] = l;
 	}
 	s->u.formap.vars = ARENA_ARRAY(m->arena, struct twir_var *, n);
@@ -199,7 +202,7 @@ static const struct twir_expr *surplus(struct twp_walk *w, struct split *x, cons
 	const struct twir_expr *number = twir_index(m, 0), *inside = NULL;
 	for (int i = 0; i < s->u.formap.nlevels; i++) {
 		const enum twir_level l = s->u.formap.levels[i];
-		const struct twir_expr *worker = twir_worker(m, l), *extent = twp_level_extent(m, x->p, l);
+		const struct twir_expr *worker = twp_worker(m, x->p, l), *extent = twp_level_extent(m, x->p, l);
 		number = twir_add(m, twir_mul(m, number, extent), worker);
 		if (mixed)
 			continue;
@@ -207,6 +210,10 @@ static const struct twir_expr *surplus(struct twp_walk *w, struct split *x, cons
 			inside = unless_proved(w, twir_lt(m, worker, lane));
 		else if (l != TWIR_LANE && upper != extent)
 			*outside = unless_proved(w, twir_lt(m, worker, upper));
+	}
+	if (twp_is_gpu(x->p)) { /* the number is the same in all of the mapping */
+		*outside = mixed ? unless_proved(w, twir_lt(m, number, all)) : NULL;
+		return NULL;
 	}
 	return mixed ? unless_proved(w, twir_lt(m, number, all)) : inside;
 }
@@ -237,7 +244,7 @@ static struct twir_stmt *bounded(struct twp_walk *w, const struct twir_program *
 				exact &= unit; /* a spatial factor inside overshoots */
 				continue;
 			}
-			exact = separable(&x.f, i);
+			exact = separable(x.p, &x.f, i);
 			if (exact)
 				x.shorten[i] |= 1u << d;
 			any |= exact;

@@ -1,5 +1,4 @@
-/* cpu_passes: the order of lowering for CPUs, and the driver. Input: a program as scheduled; output: the program the
- * emitter takes. */
+/* cpu_passes: the order of lowering for CPUs. */
 #include "pass/pass_int.h"
 
 /* Simplifying a whole program costs more than any pass: it happens where later passes look at shapes of statements
@@ -16,57 +15,3 @@ const struct tw_pass tw_cpu_passes[] = {
 	{"share", pass_share, "nothing", "nothing", false},
 	{NULL, NULL, NULL, NULL, false},
 };
-
-static void verify(struct twir_module *m, const struct twir_program *p)
-{
-#ifndef NDEBUG
-	twir_verify_program(m, p, TW_ERR_INTERNAL);
-#else
-	(void)m;
-	(void)p;
-#endif
-}
-
-/* What has no meaning on a CPU, by name. */
-static void refuse(const struct twir_program *p)
-{
-	const char *what = p->nlevels && p->levels[0] == TWIR_BLOCK ? "a launch on blocks" : twir_gpu_only(p->body);
-	if (what)
-		tw_raise(TW_ERR_UNSUPPORTED,
-			 "program '%s' has %s, which is for a GPU: code for a CPU cannot be made of it", p->name, what);
-	for (int i = 0; i < p->nparams; i++)
-		if (twir_is_packed(p->params[i]->type))
-			tw_raise(TW_ERR_UNSUPPORTED,
-				 "program '%s': tensor '%s' of type %s: packed types have no code for a CPU", p->name,
-				 p->params[i]->base, twir_scalar_name(p->params[i]->type));
-}
-
-void pass_simplify(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
-{
-	(void)t;
-	twir_simplify_program(m, p);
-}
-
-const struct tw_pass *tw_passes(const struct twir_program *p)
-{
-	(void)p;
-	return tw_cpu_passes;
-}
-
-void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t,
-	      void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg)
-{
-	refuse(p);
-	verify(m, p);
-	if (after)
-		after(arg, "input", p);
-	for (const struct tw_pass *s = tw_passes(p); s->name; s++) {
-		s->run(m, p, t);
-		if (s->simplify)
-			pass_simplify(m, p, t);
-		verify(m, p);
-		if (after)
-			after(arg, s->name, p);
-	}
-	twir_program_symbols(m, p);
-}

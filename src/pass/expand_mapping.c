@@ -21,7 +21,7 @@ static const struct twir_expr *worker_number(struct twir_module *m, const struct
 		const enum twir_level l = s->u.formap.levels[i];
 		if (owner != TWP_MIXED && (owner == TWP_LANE) != (l == TWIR_LANE))
 			continue;
-		const struct twir_expr *worker = twir_worker(m, l);
+		const struct twir_expr *worker = twp_worker(m, p, l);
 		n = n ? twir_add(m, twir_mul(m, n, twp_level_extent(m, p, l)), worker) : worker;
 	}
 	return n ? n : twir_index(m, 0);
@@ -114,7 +114,7 @@ static struct twir_stmt *expand(struct twp_walk *w, const struct twir_stmt *s)
 	for (int d = 0; d < n; d++)
 		twp_replace_set(&r, s->u.formap.vars[d], at[d]);
 	for (int i = 0; i < s->u.formap.nlevels; i++)
-		lane |= s->u.formap.levels[i] == TWIR_LANE;
+		lane |= s->u.formap.levels[i] == TWIR_LANE && !twp_is_gpu(x->p);
 	struct twir_stmt *body = twp_walk_block(w, twp_replace_block(&r, s->u.formap.body));
 	*hole = lane ? twp_lane_region(m, x->lanes, body) : body;
 	return outer;

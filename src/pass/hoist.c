@@ -18,6 +18,7 @@ struct hoist {
 	struct twir_module *m;
 	struct tw_map depths; /* variable -> depth + 1 at which it is bound; absent: a symbol or worker */
 	int depth;
+	bool gpu;
 	struct level level[MOST_LOOPS];
 };
 
@@ -148,10 +149,41 @@ static const struct twir_expr *sum(struct hoist *h, const struct twir_expr *e, i
 	return all;
 }
 
+static const struct twir_expr *bind(struct hoist *h, const struct twir_expr *e, const struct twir_expr *value, int home)
+{
+	struct level *l = &h->level[home];
+	struct twir_var *v = twir_var_new(h->m, TWIR_BOUND, e->type, e->type.lanes > 1 ? "v" : "o");
+	map_set_ptr(&h->depths, v, (void *)(intptr_t)(home + 1));
+	map_set_ptr(&l->memo, e, v);
+	twp_list_add(&l->lets, twir_let(h->m, v, value));
+	return twir_var(h->m, v);
+}
+
+/* At the top of a GPU's program: divisions have names of their own, each once; what is made of them stays where it is. */
+static const struct twir_expr *divisions(struct hoist *h, const struct twir_expr *e)
+{
+	const struct twir_expr *arg[64];
+	if (e->n == 0 || e->loads || e->type.scalar != TWIR_INDEX || e->type.lanes > 1)
+		return e;
+	const struct twir_var *known = map_get_ptr(&h->level[0].memo, e);
+	if (known)
+		return twir_var(h->m, (struct twir_var *)(uintptr_t)known);
+	TW_CHECK(e->n <= TW_COUNT(arg));
+	for (int i = 0; i < e->n; i++)
+		arg[i] = divisions(h, e->arg[i]);
+	const struct twir_expr *value = twir_with_args(h->m, e, arg);
+	const bool costly =
+		e->kind == TWIR_Div || e->kind == TWIR_Mod || e->kind == TWIR_Ceildiv || e->kind == TWIR_Roundup;
+	return costly ? bind(h, e, value, 0) : value;
+}
+
 static const struct twir_expr *rewrite(struct hoist *h, const struct twir_expr *e, int depth)
 {
 	if (e->n == 0)
 		return e;
+	if (h->gpu && depth == 1 && !e->loads && e->type.scalar == TWIR_INDEX && e->type.lanes == 1 &&
+	    depth_of(h, e) == 0)
+		return divisions(h, e);
 	const bool vector = e->type.lanes > 1 && twir_is_int(e->type.scalar);
 	if (e->loads || !(vector || (e->type.scalar == TWIR_INDEX && e->type.lanes == 1)))
 		return by_args(h, e, depth);
@@ -161,16 +193,10 @@ static const struct twir_expr *rewrite(struct hoist *h, const struct twir_expr *
 									       : by_args(h, e, depth);
 	struct level *l = &h->level[home];
 	struct twir_var *v = map_get_ptr(&l->memo, e);
-	if (!v) {
-		const struct twir_expr *value = rewrite(h, e, home);
-		if (value->kind == TWIR_Var || value->kind == TWIR_Const)
-			return value;
-		v = twir_var_new(h->m, TWIR_BOUND, e->type, vector ? "v" : "o");
-		map_set_ptr(&h->depths, v, (void *)(intptr_t)(home + 1));
-		map_set_ptr(&l->memo, e, v);
-		twp_list_add(&l->lets, twir_let(h->m, v, value));
-	}
-	return twir_var(h->m, v);
+	if (v)
+		return twir_var(h->m, v);
+	const struct twir_expr *value = h->gpu && home == 0 ? divisions(h, e) : rewrite(h, e, home);
+	return value->kind == TWIR_Var || value->kind == TWIR_Const ? value : bind(h, e, value, home);
 }
 
 static const struct twir_expr *expr(struct twp_walk *w, const struct twir_expr *e)
@@ -214,5 +240,16 @@ void pass_hoist(struct twir_module *m, struct twir_program *p, const struct tw_t
 	w.user = h;
 	w.stmt = statement;
 	w.expr = expr;
-	p->body = twp_walk_block(&w, p->body);
+	h->gpu = twp_is_gpu(p);
+	if (!h->gpu) {
+		p->body = twp_walk_block(&w, p->body);
+		return;
+	}
+	/* Blocks and threads are loops that the device makes: what depends on them alone is named once, at the top. */
+	struct level *l = &h->level[h->depth++];
+	twp_list_init(&l->lets);
+	map_init(&l->memo, m->arena);
+	struct twir_stmt *body = twp_walk_block(&w, p->body);
+	twp_list_add(&l->lets, body);
+	p->body = l->lets.head;
 }

@@ -22,7 +22,9 @@ tw_pass_fn
 tw_pass_fn
 	pass_unroll_registers; /* loops that index register tensors are unrolled, register tensors become rank-0 tensors (named variables);
                                      loads repeated with no store between become lets */
-tw_pass_fn pass_hoist; /* index arithmetic that is fixed in a loop becomes lets before it */
+tw_pass_fn pass_name_workers;	 /* GPU: `thread`, or `warp` and `lane`, in terms of the levels launched */
+tw_pass_fn pass_local_registers; /* GPU: register tensors hold what one thread owns: no mirrors, no layouts */
+tw_pass_fn pass_hoist;		 /* index arithmetic that is fixed in a loop becomes lets before it */
 tw_pass_fn pass_share; /* pure sub-expressions used twice in a statement become lets, so that text and C stay linear */
 tw_pass_fn pass_simplify; /* twir_simplify_program */
 
@@ -33,6 +35,7 @@ struct tw_pass {
 	bool simplify; /* pass_simplify runs after it; the others simplify what they make */
 };
 extern const struct tw_pass tw_cpu_passes[]; /* cpu_passes.c: in order, ends with name == NULL */
+extern const struct tw_pass tw_gpu_passes[]; /* gpu_passes.c: likewise */
 /* Those of the machine that the program is launched on. */
 const struct tw_pass *tw_passes(const struct twir_program *p);
 /* Runs all; after(arg, name, p) is called with "input" and after each pass (NULL: none), for dumps and tests. */

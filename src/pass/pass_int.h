@@ -63,6 +63,11 @@ struct twir_stmt *twp_lane_region(struct twir_module *m, int64_t lanes, struct t
 struct twir_stmt *twp_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
 			 struct twir_stmt *other);
 
+enum { TWP_WARP = 32 };			       /* lanes of a warp where a program launches threads alone */
+bool twp_is_gpu(const struct twir_program *p); /* launched on blocks: no lane regions, workers count by one number */
+/* A worker's number; where its level is not launched itself, in terms of those that are. */
+const struct twir_expr *twp_worker(struct twir_module *m, const struct twir_program *p, enum twir_level l);
+
 /* A mapping as the list of its factors, outermost first. */
 enum twp_owner { TWP_UPPER, TWP_LANE, TWP_MIXED };
 struct twp_factor {

@@ -69,12 +69,42 @@ int64_t twp_lanes(const struct twir_program *p)
 	return n;
 }
 
+bool twp_is_gpu(const struct twir_program *p)
+{
+	return p->nlevels > 0 && p->levels[0] == TWIR_BLOCK;
+}
+
+static bool is_launched(const struct twir_program *p, enum twir_level l)
+{
+	for (int i = 0; i < p->nlevels; i++)
+		if (p->levels[i] == l)
+			return true;
+	return false;
+}
+
 const struct twir_expr *twp_level_extent(struct twir_module *m, const struct twir_program *p, enum twir_level l)
 {
 	for (int i = 0; i < p->nlevels; i++)
 		if (p->levels[i] == l)
 			return p->extents[i];
+	if (l == TWIR_THREAD && is_launched(p, TWIR_WARP))
+		return twir_mul(m, twp_level_extent(m, p, TWIR_WARP), twp_level_extent(m, p, TWIR_LANE));
 	return twir_index(m, 1);
+}
+
+const struct twir_expr *twp_worker(struct twir_module *m, const struct twir_program *p, enum twir_level l)
+{
+	const struct twir_expr *own = twir_worker(m, l), *thread = twir_worker(m, TWIR_THREAD);
+	if (!twp_is_gpu(p) || is_launched(p, l))
+		return own;
+	if (l == TWIR_THREAD && is_launched(p, TWIR_WARP))
+		return twir_add(m, twir_mul(m, twir_worker(m, TWIR_WARP), twp_level_extent(m, p, TWIR_LANE)),
+				twir_worker(m, TWIR_LANE));
+	if (l == TWIR_WARP && is_launched(p, TWIR_THREAD))
+		return twir_div(m, thread, twir_index(m, TWP_WARP));
+	if (l == TWIR_LANE && is_launched(p, TWIR_THREAD))
+		return twir_mod(m, thread, twir_index(m, TWP_WARP));
+	return own;
 }
 
 bool twp_is_lane_region(const struct twir_stmt *s)
@@ -147,6 +177,10 @@ void twp_assign(struct twir_module *m, const struct twir_program *p, int nlevels
 		struct twp_factors *f)
 {
 	bool lane = false;
+	for (int i = 0; i < f->n && twp_is_gpu(p); i++)
+		f->at[i].owner = TWP_MIXED;
+	if (twp_is_gpu(p))
+		return;
 	for (int i = 0; i < nlevels; i++)
 		lane |= levels[i] == TWIR_LANE;
 	enum twp_owner owner = lane ? TWP_LANE : nlevels > 1 ? TWP_MIXED : TWP_UPPER;

@@ -42,6 +42,56 @@ program matmul(A: f32[M, K], B: f32[K, N], out C: f32[M, N])
 """
 
 
+GPU_ADD = """symbol N;
+
+program add(A: f32[N], B: f32[N], out C: f32[N])
+  launch block(ceil_div(N, 512)), thread(128)
+{
+  for (i) in spatial(ceil_div(N, 512)) * repeat(4) * spatial(128) on (block, thread) within (N) {
+    C[i] = A[i] * B[i] + max(A[i], B[i]);
+  }
+}
+"""
+
+WARPS = """symbol M, N;
+
+program halves(A: f32[M, N], out B: f32[M, N], out S: f32[M])
+  launch block(M), warp(2), lane(32)
+{
+  shared row: f32[64];
+  shared total: f32[2];
+  for (i) in spatial(M) on block {
+    register part: f32[];
+    part = 0.0;
+    for (j) in repeat(ceil_div(N, 64)) * spatial(64) on thread within (N) {
+      B[i, j] = exp(A[i, j]);
+      part = part + A[i, j];
+    }
+    for (w, l) in spatial(2, 32) on (warp, lane) {
+      row[w * 32 + l] = part;
+    }
+    barrier block;
+    for (w) in spatial(2) on warp {
+      if lane == 0 {
+        register s: f32[];
+        s = 0.0;
+        for l in repeat(32) {
+          s = s + row[w * 32 + l];
+        }
+        total[w] = s;
+      }
+    }
+    barrier block;
+    if thread == 0 {
+      S[i] = total[0] + total[1];
+    }
+  }
+}
+"""
+
+NVCC = next((p for p in (shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc") if p and os.path.exists(p)), None)
+
+
 def npy(dims, values, code="<f4", form="f"):
     text = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (code, "".join("%d, " % d for d in dims))
     text += " " * (63 - (10 + len(text)) % 64) + "\n"
@@ -152,6 +202,57 @@ class ProgramTest(unittest.TestCase):
             self.assertIn(says, self.run_cli(path, *args, code=1), args)
         self.assertIn("nothing is run", self.run_cli(path, "--time", code=2))
         self.assertIn("none of", self.run_cli(path, "--run", "fast", code=2))
+
+    def has_opencl(self):
+        """Whether there is a device; without one the command says so, and nothing else is tested."""
+        done = subprocess.run([PROGRAM, "program", self.path("gpu.tw", GPU_ADD), "--run", "opencl", "--random", "1", "-d", "N=8"], capture_output=True, text=True)
+        if done.returncode == 3 and re.search("there is no OpenCL here|has no device here", done.stderr):
+            self.assertIn("hint: install", done.stderr)
+            return False
+        return True
+
+    def gpu_programs(self):
+        with open(os.path.join(SOURCE, "test", "ir", "matmul_simt.tw")) as f:
+            matmul = f.read()
+        yield "add", GPU_ADD, (("N=1",), ("N=512",), ("N=1300",))
+        yield "halves", WARPS, (("M=3", "N=1"), ("M=2", "N=200"))
+        yield "matmul_simt", matmul, (("M=1", "N=1", "K=1"), ("M=129", "N=130", "K=17"), ("M=128", "N=128", "K=0"))
+
+    def test_opencl_gives_what_the_interpreter_gives(self):
+        if not self.has_opencl():
+            self.skipTest("no device of OpenCL")
+        for name, text, sizes in self.gpu_programs():
+            for size in sizes:
+                options = [o for s in size for o in ("-d", s)] + ["--random", "7"]
+                path = self.path(name + ".tw", text)
+                for engine in ("interp", "opencl"):
+                    self.run_cli(path, "--run", engine, *options, "-o", "gpu_" + engine)
+                for file in os.listdir(self.path("gpu_interp")):
+                    with open(self.path("gpu_interp/" + file), "rb") as a, open(self.path("gpu_opencl/" + file), "rb") as b:
+                        self.assertEqual(a.read(), b.read(), (name, size, file))
+                shutil.rmtree(self.path("gpu_interp"))
+        timed = self.run_cli(self.path("add.tw", GPU_ADD), "--run", "opencl", "--random", "1", "-d", "N=1000", "--time", "--runs", "3")
+        self.assertRegex(timed, "median .* of 3 runs; ")
+
+    def test_cuda_compiles_without_spills(self):
+        if not NVCC:
+            self.skipTest("no nvcc")
+        for name, text, _ in self.gpu_programs():
+            for target in ("sm_80", "sm_90"):
+                cuda = self.run_cli(self.path(name + ".tw", text), "--emit", "cuda", "--target", target)
+                self.path("kernel.cu", cuda)
+                done = subprocess.run([NVCC, "-arch=" + target, "-Xptxas", "-v", "-cubin", "-o", "kernel.cubin", "kernel.cu"], cwd=self.folder,
+                                      capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", (name, target))
+
+    def test_targets_must_fit(self):
+        path = self.path("gpu.tw", GPU_ADD)
+        self.assertIn("launched on blocks", self.run_cli(path, "--run", "compiled", "--random", "1", "-d", "N=1", code=1))
+        self.assertIn("launched on blocks", self.run_cli(path, "--emit", "c", code=2))
+        self.assertIn("launched on cores", self.run_cli(self.path("add.tw", ADD), "--run", "opencl", "--random", "1", "-d", "N=1", code=1))
+        self.assertIn("pass 'lower_lanes'", self.run_cli(path, "--stage", "lower_lanes", code=2))
+        self.assertIn("thread", self.run_cli(path, "--stage", "expand_mapping"))
 
     def test_out_of_bounds_is_found(self):
         text = self.run_cli(self.path("bad.tw", ADD.replace("A[i] +", "A[i + 1] +")), "--run", "interp", "--random", "1", "-d", "N=8", code=1)

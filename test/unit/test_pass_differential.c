@@ -1,6 +1,6 @@
 /* rooms: base tmap target ir pass */
 /* Programs of test/pass/programs, interpreted as they stand and after every pass: the same bits. @L in a text is the
- * number of lanes. "# sizes: M=0,1,17 N=5" lists values of each symbol: all combinations run. With arguments: NAME
+ * number of lanes; those of test/pass/gpu likewise. "# sizes: M=0,1,17 N=5" lists values of each symbol: all combinations run. With arguments: FOLDER/NAME
  * [isa lanes] prints the stages. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,9 +46,10 @@ static const struct {
 static int run_file(const char *file, int target, bool dump)
 {
 	struct tw_arena *a = arena_new();
-	char *text = support_read(a, arena_printf(a, "%s/test/pass/programs/%s", TW_SOURCE_DIR, file));
+	char *text = support_read(a, arena_printf(a, "%s/test/pass/%s", TW_SOURCE_DIR, file));
 	struct sizes s;
 	int failed = 0;
+	const bool gpu = strncmp(file, "gpu/", 4) == 0;
 	if (!text)
 		return 1;
 	text = support_replace(a, text, "@L", arena_printf(a, "%d", targets[target].lanes));
@@ -64,7 +65,7 @@ static int run_file(const char *file, int target, bool dump)
 		while (i < s.n && ++at[i] == s.nvalues[i])
 			at[i++] = 0;
 	}
-	const struct support_case c = {.name = file,
+	struct support_case c = {.name = file,
 				       .text = text,
 				       .nsizes = s.n,
 				       .symbols = s.symbol,
@@ -73,6 +74,8 @@ static int run_file(const char *file, int target, bool dump)
 				       .target = support_target(targets[target].isa, targets[target].lanes),
 				       .dump = dump};
 	struct tw_error e;
+	if (gpu && !tw_target_gpu(&c.target, "sm_90"))
+		return 1;
 	if (!support_differential(&c, 1 + (uint64_t)target, &e)) {
 		failed++;
 		fprintf(stderr, "%s, %s: %s\n", file, tw_isa_name(targets[target].isa), e.text);
@@ -81,19 +84,31 @@ static int run_file(const char *file, int target, bool dump)
 	return failed;
 }
 
-static void programs(void **state)
+static void run_folder(const char *folder, int ntargets)
 {
-	(void)state;
 	struct tw_arena *a = arena_new();
 	char **names;
 	int failed = 0;
-	const int n = support_list(a, TW_SOURCE_DIR "/test/pass/programs", &names);
+	const int n = support_list(a, arena_printf(a, "%s/test/pass/%s", TW_SOURCE_DIR, folder), &names);
 	for (int i = 0; i < n; i++)
-		for (int t = 0; t < TW_COUNT(targets); t++)
-			failed += run_file(names[i], t, false);
+		for (int t = 0; t < ntargets; t++)
+			failed += run_file(arena_printf(a, "%s/%s", folder, names[i]), t, false);
 	arena_free(a);
 	assert_true(n > 0);
 	assert_int_equal(failed, 0);
+}
+
+static void programs(void **state)
+{
+	(void)state;
+	run_folder("programs", TW_COUNT(targets));
+}
+
+/* Launched on blocks: the instruction set means nothing to them. */
+static void gpu_programs(void **state)
+{
+	(void)state;
+	run_folder("gpu", 1);
 }
 
 int main(int argc, char **argv)
@@ -102,6 +117,6 @@ int main(int argc, char **argv)
 		const int t = argc > 2 ? atoi(argv[2]) : 0;
 		return t < 0 || t >= TW_COUNT(targets) ? 2 : run_file(argv[1], t, true) != 0;
 	}
-	const struct CMUnitTest tests[] = {cmocka_unit_test(programs)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(programs), cmocka_unit_test(gpu_programs)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,125 @@
+/* local_registers: a register tensor that mirrors a mapping becomes an array of the elements that one thread owns: one
+ * dimension for each repeat of the mapping, what spatial factors choose is the thread itself. One with a layout becomes
+ * an array in its storage's order. needs: expand_mapping (indices are sums of loop variables and workers); breaks:
+ * mirrors and layouts of registers. */
+#include "pass/pass_int.h"
+
+struct local {
+	struct twir_tensor *was, *now;
+	struct twp_factors f; /* of was->mirrors; n = 0: it has a layout */
+};
+
+struct locals {
+	struct twp_walk w;
+	struct twir_rewriter r;
+	struct tw_map map; /* tensor -> struct local */
+};
+
+static bool is_one(const struct twir_expr *e)
+{
+	int64_t n;
+	return twir_const_int(e, &n) && n == 1;
+}
+
+static struct twir_tensor *declare(struct locals *x, struct twir_tensor *t)
+{
+	struct twir_module *m = x->w.m;
+	struct local *l = ARENA_NEW(m->arena, struct local);
+	const struct twir_expr *shape[TWIR_MAX_RANK];
+	int rank = 0;
+	l->was = t;
+	if (t->mirrors) {
+		twp_factors(m, t->mirrors, &l->f);
+		for (int i = 0; i < l->f.n; i++)
+			for (int d = 0; d < l->f.at[i].rank && !l->f.at[i].spatial; d++) {
+				const struct twir_expr *extent = twp_task_extent(m, &l->f.at[i], d);
+				if (is_one(extent))
+					continue;
+				if (rank == TWIR_MAX_RANK)
+					tw_raise(TW_ERR_MODEL, "register tensor %s mirrors more than %d repeats",
+						 t->base, rank);
+				shape[rank++] = extent;
+			}
+	} else {
+		shape[rank++] = twir_tensor_elements(m, t);
+	}
+	l->now = twir_tensor_new(m, t->base, t->type, rank, shape, TWIR_REGISTER);
+	map_set_ptr(&x->map, t, l);
+	return l->now;
+}
+
+/* The element's place in l->now; returns the number of indices. */
+static int place(struct locals *x, const struct local *l, int n, const struct twir_expr *const *index,
+		 const struct twir_expr **at)
+{
+	struct twir_module *m = x->w.m;
+	bool outer[TWIR_MAX_RANK] = {false}; /* a factor further out has coordinates there */
+	int count = 0;
+	if (!l->was->mirrors) {
+		at[0] = twir_simplify(&x->w.facts, twir_layout_offset(m, l->was, n, index));
+		return 1;
+	}
+	for (int i = 0; i < l->f.n; i++)
+		for (int d = 0; d < l->f.at[i].rank; d++) {
+			const struct twir_expr *extent = twp_task_extent(m, &l->f.at[i], d);
+			if (is_one(extent))
+				continue;
+			const struct twir_expr *c = twir_div(m, index[d], twp_inner_extent(m, &l->f, i, d));
+			if (!l->f.at[i].spatial)
+				at[count++] = twir_simplify(&x->w.facts, outer[d] ? twir_mod(m, c, extent) : c);
+			outer[d] = true;
+		}
+	return count;
+}
+
+static const struct twir_expr *load(struct twir_rewriter *r, const struct twir_expr *e)
+{
+	struct locals *x = r->user;
+	const struct twir_expr *at[TWIR_MAX_RANK];
+	const struct local *l = e->kind == TWIR_Load ? map_get_ptr(&x->map, e->u.tensor) : NULL;
+	return l ? twir_load(r->m, l->now, place(x, l, e->nidx, e->arg, at), at) : e;
+}
+
+static const struct twir_expr *expr(struct twp_walk *w, const struct twir_expr *e)
+{
+	struct locals *x = w->user;
+	if (!e->loads)
+		return e;
+	twir_rewriter_reset(&x->r); /* facts differ from place to place */
+	return twir_rewrite_expr(&x->r, e);
+}
+
+static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_list *out)
+{
+	struct locals *x = w->user;
+	if (s->kind == TWIR_DECLARE && s->u.declare.tensor->scope == TWIR_REGISTER &&
+	    (s->u.declare.tensor->mirrors || s->u.declare.tensor->layout)) {
+		struct twir_stmt *d = twp_copy(w->m, s);
+		d->u.declare.tensor = declare(x, s->u.declare.tensor);
+		twp_list_add(out, d);
+		return true;
+	}
+	const struct local *l = s->kind == TWIR_STORE ? map_get_ptr(&x->map, s->u.store.tensor) : NULL;
+	if (!l)
+		return false;
+	const struct twir_expr *at[TWIR_MAX_RANK];
+	struct twir_stmt *c = twp_walk_stmt(w, s);
+	const int n = place(x, l, c->u.store.n, c->u.store.index, at);
+	twp_list_add(out, twir_store(w->m, l->now, n, at, c->u.store.value, NULL));
+	return true;
+}
+
+void pass_local_registers(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
+{
+	(void)t;
+	struct locals *x = ARENA_NEW(m->arena, struct locals);
+	twp_walk_init(&x->w, m, p);
+	x->w.user = x;
+	x->w.stmt = statement;
+	x->w.expr = expr;
+	twir_rewriter_init(&x->r, m);
+	x->r.user = x;
+	x->r.expr = load;
+	map_init(&x->map, m->arena);
+	p->body = twp_walk_block(&x->w, p->body);
+}
