@@ -14,7 +14,9 @@ static void verify(struct twir_module *m, const struct twir_program *p)
 /* What has no meaning on a CPU, by name; and what has no code anywhere yet. */
 static void refuse(const struct twir_program *p, const struct tw_target *t)
 {
-	const char *what = t->device != TW_DEVICE_CPU ? NULL : twp_is_gpu(p) ? "a launch on blocks" : twir_gpu_only(p->body);
+	const char *what = t->device != TW_DEVICE_CPU ? NULL
+			   : twp_is_gpu(p)	      ? "a launch on blocks"
+						      : twir_gpu_only(p->body);
 	if (what)
 		tw_raise(TW_ERR_UNSUPPORTED,
 			 "program '%s' has %s, which is for a GPU: code for a CPU cannot be made of it", p->name, what);

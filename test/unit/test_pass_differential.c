@@ -66,13 +66,13 @@ static int run_file(const char *file, int target, bool dump)
 			at[i++] = 0;
 	}
 	struct support_case c = {.name = file,
-				       .text = text,
-				       .nsizes = s.n,
-				       .symbols = s.symbol,
-				       .nsets = nsets,
-				       .sizes = values,
-				       .target = support_target(targets[target].isa, targets[target].lanes),
-				       .dump = dump};
+				 .text = text,
+				 .nsizes = s.n,
+				 .symbols = s.symbol,
+				 .nsets = nsets,
+				 .sizes = values,
+				 .target = support_target(targets[target].isa, targets[target].lanes),
+				 .dump = dump};
 	struct tw_error e;
 	if (gpu && !tw_target_gpu(&c.target, "sm_90"))
 		return 1;
