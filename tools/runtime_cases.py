@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write ONNX test folders for operators that only ONNX Runtime defines (domain com.microsoft): it gives the answers.
+"""Write ONNX test folders for what the onnx package has no cases of: operators that only ONNX Runtime defines (domain
+com.microsoft), which it answers, and operators as they were up to opset 6, which numpy answers.
 
 usage: runtime_cases.py DIR
 
@@ -14,7 +15,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 DONE = ".complete"
-VERSION = "1"  # to be increased when other cases are written
+VERSION = "2"  # to be increased when other cases are written
 
 
 def weights(rng, shape, signed, by_column):
@@ -42,7 +43,43 @@ def quantized_lstm(rng, direction, signed, time=5, size=6, hidden=4, by_column=F
     return [node], constants, {k: v.astype(np.float32) for k, v in inputs.items()}
 
 
+def old(opset, op, answer, *shapes, kind=np.float32, constant=None, **attributes):
+    """One node up to opset 6 on inputs of these shapes; constant: the number of one that is an initializer."""
+    def make(rng):
+        inputs = {"x%d" % k: (rng.uniform(0.5, 2, shape).astype(kind) if kind == np.float32 else rng.integers(0, 2, shape) > 0)
+                  for k, shape in enumerate(shapes)}
+        node = helper.make_node(op, list(inputs), ["y"], **attributes)
+        want = {"y": np.asarray(answer(*inputs.values()))}
+        constants = {} if constant is None else {"x%d" % constant: inputs.pop("x%d" % constant)}
+        return [node], constants, inputs, opset, want
+    return make
+
+
+def along(axis, fn):
+    """fn with the second array laid along the axes of the first from `axis` on."""
+    return lambda a, b: fn(a, b.reshape(b.shape + (1,) * (a.ndim - axis - b.ndim)))
+
+
+def normalised(x, scale, bias, mean, variance):
+    lay = lambda v: v[:, None, None]
+    return lay(scale) * (x - lay(mean)) / np.sqrt(lay(variance) + 1e-5) + lay(bias)
+
+
 CASES = {
+    "old_add_axis": old(6, "Add", along(1, np.add), (2, 3, 4, 5), (3, 4), broadcast=1, axis=1),
+    "old_add_suffix": old(6, "Add", np.add, (2, 3, 4), (3, 4), broadcast=1),
+    "old_add_one": old(1, "Add", np.add, (2, 3), (1,), broadcast=1, consumed_inputs=[0, 0]),
+    "old_sub_first": old(6, "Sub", along(0, np.subtract), (3, 2, 4), (3,), broadcast=1, axis=0),
+    "old_mul_constant": old(6, "Mul", along(1, np.multiply), (2, 3, 4), (3,), constant=1, broadcast=1, axis=1),
+    "old_div_scalar": old(6, "Div", np.divide, (3, 4), (), broadcast=1),
+    "old_pow_axis": old(1, "Pow", along(1, np.power), (2, 3, 2), (3,), broadcast=1, axis=1),
+    "old_less_axis": old(1, "Less", along(0, np.less), (3, 4), (3,), broadcast=1, axis=0),
+    "old_greater_equal_shapes": old(1, "Greater", np.greater, (3, 4), (3, 4)),
+    "old_and_axis": old(1, "And", along(0, np.logical_and), (3, 4), (3,), kind=bool, broadcast=1, axis=0),
+    "old_relu": old(1, "Relu", lambda x: np.maximum(x, 0), (3, 4), consumed_inputs=[0]),
+    "old_gemm": old(6, "Gemm", lambda a, b, c: 0.5 * (a.T @ b) + c, (4, 3), (4, 5), (5,), alpha=0.5, transA=1, broadcast=1),
+    "old_batchnorm": old(6, "BatchNormalization", normalised, (2, 3, 4, 5), (3,), (3,), (3,), (3,), is_test=1),
+    "old_dropout": old(6, "Dropout", lambda x: x, (3, 4), is_test=1, ratio=0.3),
     "dynamic_quantize_lstm_forward": lambda rng: quantized_lstm(rng, "forward", True),
     "dynamic_quantize_lstm_reverse": lambda rng: quantized_lstm(rng, "reverse", True, time=9, hidden=17),
     "dynamic_quantize_lstm_bidirectional": lambda rng: quantized_lstm(rng, "bidirectional", True, size=33),
@@ -51,20 +88,23 @@ CASES = {
 }
 
 
-def write(folder, nodes, constants, inputs):
+def write(folder, nodes, constants, inputs, opset=17, want=None):
     place = os.path.join(folder, "test_data_set_0")
     os.makedirs(place, exist_ok=True)
-    values = [helper.make_tensor_value_info(k, onnx.TensorProto.FLOAT, v.shape) for k, v in inputs.items()]
+    kind = lambda value: helper.np_dtype_to_tensor_dtype(value.dtype)
+    values = [helper.make_tensor_value_info(k, kind(v), v.shape) for k, v in inputs.items()]
     names = [name for node in nodes for name in node.output]
-    graph = helper.make_graph(nodes, "case", values,
-                              [helper.make_tensor_value_info(k, onnx.TensorProto.FLOAT, None) for k in names],
+    results = [helper.make_tensor_value_info(k, kind(want[k]) if want else onnx.TensorProto.FLOAT, None) for k in names]
+    graph = helper.make_graph(nodes, "case", values, results,
                               [numpy_helper.from_array(v, k) for k, v in constants.items()])
-    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset),
                                                                   helper.make_opsetid("com.microsoft", 1)])
     path = os.path.join(folder, "model.onnx")
     onnx.save(model, path)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    outputs = dict(zip(names, session.run(names, inputs)))
+    outputs = want or {}
+    if not want:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        outputs = dict(zip(names, session.run(names, inputs)))
     for kind, tensors in (("input", inputs), ("output", outputs)):
         for i, (name, value) in enumerate(tensors.items()):
             with open(os.path.join(place, "%s_%d.pb" % (kind, i)), "wb") as f:

@@ -142,6 +142,7 @@ static void add_host(struct planner *p, const struct tw_group *g)
 	/* attributes: "name=value" lines, integers and floats as text, lists with spaces */
 	struct tw_buf attrs;
 	buf_init(&attrs, p->a);
+	buf_printf(&attrs, "opset=%d\n", n->opset); /* defaults may depend on it */
 	for (int i = 0; i < n->nattrs; i++) {
 		const struct tw_attr *at = &n->attrs[i];
 		buf_printf(&attrs, "%s=", at->name);

@@ -61,6 +61,8 @@ static void resolve_attrs(struct expander *x, const struct scope *s, struct onnx
 	int count = 0;
 	for (int i = 0; i < n->nattrs; i++) {
 		const struct onnx_attr *t = &n->attrs[i];
+		if (n->opset < 6 && !strcmp(t->name, "consumed_inputs") && !*n->domain)
+			continue; /* up to opset 5 a hint about memory */
 		if (!t->ref || !*t->ref) {
 			attrs[count++] = *t;
 			continue;

@@ -229,17 +229,18 @@ static void check_node(struct importer *x, const struct onnx_node *n)
 			 domain);
 	const struct tw_op *op = tw_op_find(n->domain, n->op_type, n->opset);
 	const char *label = arena_printf(x->arena, "%s (%s, opset %d)", n->op_type, domain, n->opset);
+	const char *name = *n->name || !n->nout ? n->name : n->out[0]; /* without a name: that of what it makes */
 	if (!op && tw_op_any(n->domain, n->op_type)) {
-		report(x, n->name, arena_printf(x->arena, "%s: operator is not supported at this opset", label));
+		report(x, name, arena_printf(x->arena, "%s: operator is not supported at this opset", label));
 	} else if (!op) {
-		report(x, n->name, arena_printf(x->arena, "%s: operator is not supported", label));
+		report(x, name, arena_printf(x->arena, "%s: operator is not supported", label));
 	} else {
 		for (int i = 0; i < n->nattrs; i++) {
 			const struct tw_attr_spec *s = op->attrs;
 			while (s && s->name && strcmp(s->name, n->attrs[i].name))
 				s++;
 			if (!s || !s->name)
-				report(x, n->name,
+				report(x, name,
 				       arena_printf(x->arena, "%s: attribute '%s' is not supported", label,
 						    n->attrs[i].name));
 		}

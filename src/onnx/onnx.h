@@ -9,7 +9,7 @@
 
 #include "graph/graph.h"
 
-enum { TW_ONNX_MIN_OPSET = 7, TW_ONNX_MAX_OPSET = 28, TW_ONNX_MIN_IR = 3, TW_ONNX_MAX_IR = 14 };
+enum { TW_ONNX_MIN_OPSET = 1, TW_ONNX_MAX_OPSET = 28, TW_ONNX_MIN_IR = 3, TW_ONNX_MAX_IR = 14 };
 
 /* Files mapped for external data. Zeroed by the caller, closed by the caller after the graph's last use (and before
    the arena is freed). */

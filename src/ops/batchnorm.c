@@ -29,6 +29,8 @@ static void infer(struct tw_opctx *x)
 	const E channels = rank > 1 ? tw_in_dim(x, 0, 1) : twir_index(x->m, 1);
 	for (int i = 1; i < 5; i++)
 		tw_same_size(x, tw_in_dim(x, i, 0), channels, "parameters and channels");
+	if (x->node->opset < 7 && !tw_attr_int(x->node, "is_test", 0))
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "training mode (is_test = 0)");
 	if (tw_attr_int(x->node, "spatial", 1) != 1)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "spatial = 0");
 	tw_infer_same(x);
@@ -158,7 +160,18 @@ static const struct tw_attr_spec attrs7[] = {COMMON, {"spatial", TW_ATTR_INT, fa
 static const struct tw_attr_spec attrs9[] = {COMMON, {NULL}};
 static const struct tw_attr_spec attrs14[] = {COMMON, {"training_mode", TW_ATTR_INT, false}, {NULL}};
 
+static const struct tw_attr_spec attrs1[] = {
+	COMMON, {"spatial", TW_ATTR_INT, false}, {"is_test", TW_ATTR_INT, false}, {NULL}};
+
 const struct tw_op tw_ops_batchnorm[] = {
+	{.name = "BatchNormalization",
+	 .since = 1,
+	 .until = 6,
+	 .in = {5, 5},
+	 .out = {1, 5},
+	 .attrs = attrs1,
+	 .infer = infer,
+	 .compute = compute},
 	{.name = "BatchNormalization",
 	 .since = 7,
 	 .until = 8,

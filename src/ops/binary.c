@@ -1,6 +1,8 @@
 /* binary.c: elementwise operators of two or more inputs: arithmetic, comparison, logic, bits, choice. */
 #include "ops/elementwise.h"
 
+#include <inttypes.h>
+
 typedef const struct twir_expr *E;
 
 #define ELEMENT(fn, types, result, expression)                                                                         \
@@ -147,7 +149,7 @@ static E constant_power(struct tw_opctx *x, E a, double p)
 	return NULL;
 }
 
-static E power(struct tw_opctx *x, E a, E b)
+static E element_pow(struct tw_opctx *x, E a, E b)
 {
 	const enum twir_scalar ta = a->type.scalar, tb = b->type.scalar;
 	double p;
@@ -176,7 +178,7 @@ static void infer_pow(struct tw_opctx *x)
 
 static void compute_pow(struct tw_opctx *x)
 {
-	tw_elementwise2(x, power);
+	tw_elementwise2(x, element_pow);
 }
 
 /* ---- Where */
@@ -199,6 +201,67 @@ static void compute_where(struct tw_opctx *x)
 	tw_define(x, y, axes, twir_select(x->m, c, tw_operand(x, 1, y->rank, i), tw_operand(x, 2, y->rank, i)));
 }
 
+/* ---- up to opset 6: the second input has the shape of the first or, with `broadcast`, of some of its axes, from `axis`
+   on or the last ones */
+
+static int old_axis(struct tw_opctx *x)
+{
+	const int behind = tw_in_rank(x, 0) - tw_in_rank(x, 1);
+	const int64_t axis = tw_attr_int(x->node, "axis", behind);
+	if (behind < 0 || (axis != behind && !tw_attr_int(x->node, "broadcast", 0)) || axis < 0 || axis > behind)
+		tw_op_fail(x, TW_ERR_MODEL, "inputs of rank %d and %d with axis %" PRId64, tw_in_rank(x, 0),
+			   tw_in_rank(x, 1), axis);
+	return (int)axis;
+}
+
+static void infer_old(struct tw_opctx *x, const char *types, bool test)
+{
+	tw_need_type(x, 0, types);
+	tw_need_same_type(x, 0, 1);
+	const bool broadcast = tw_attr_int(x->node, "broadcast", 0) != 0;
+	const int axis = old_axis(x);
+	if (!broadcast && tw_in_rank(x, 0) != tw_in_rank(x, 1))
+		tw_op_fail(x, TW_ERR_MODEL, "inputs of rank %d and %d without broadcast", tw_in_rank(x, 0),
+			   tw_in_rank(x, 1));
+	for (int d = 0; d < tw_in_rank(x, 1); d++)
+		if (!broadcast || tw_in_dim(x, 1, d) != twir_index(x->m, 1))
+			tw_same_size(x, tw_in_dim(x, 0, axis + d), tw_in_dim(x, 1, d), "sizes of both inputs");
+	tw_set_out(x, 0, test ? TWIR_I1 : tw_in_type(x, 0), tw_in_rank(x, 0), tw_in(x, 0)->shape);
+}
+
+static void compute_old(struct tw_opctx *x, tw_element2_fn fn)
+{
+	E *i;
+	struct twir_tensor *y = tw_y(x, 0);
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const E b = tw_operand(x, 1, old_axis(x) + tw_in_rank(x, 1), i);
+	tw_define(x, y, axes, fn(x, tw_operand(x, 0, y->rank, i), b));
+}
+
+#define OLD(fn, types, test)                                                                                           \
+	static void infer_old_##fn(struct tw_opctx *x)                                                                 \
+	{                                                                                                              \
+		infer_old(x, types, test);                                                                             \
+	}                                                                                                              \
+	static void compute_old_##fn(struct tw_opctx *x)                                                               \
+	{                                                                                                              \
+		compute_old(x, element_##fn);                                                                          \
+	}
+
+OLD(add, "numeric", false)
+OLD(sub, "numeric", false)
+OLD(mul, "numeric", false)
+OLD(div, "numeric", false)
+OLD(equal, "int bool", true)
+OLD(less, "numeric", true)
+OLD(greater, "numeric", true)
+OLD(and, "bool", false)
+OLD(or, "bool", false)
+OLD(xor, "bool", false)
+OLD(pow, "float", false)
+
+static const struct tw_attr_spec attrs_old[] = {
+	{"axis", TW_ATTR_INT, false}, {"broadcast", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_fmod[] = {{"fmod", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_direction[] = {{"direction", TW_ATTR_STRING, true}, {NULL}};
 
@@ -207,6 +270,11 @@ static const struct tw_attr_spec attrs_direction[] = {{"direction", TW_ATTR_STRI
 		.name = NAME, .since = first, .in = {2, 2}, .out = {1, 1}, .infer = infer_##fn,                        \
 		.compute = compute_##fn                                                                                \
 	}
+#define OLD_ROW(NAME, fn)                                                                                              \
+	{                                                                                                              \
+		.name = NAME, .since = 1, .until = 6, .in = {2, 2}, .out = {1, 1}, .attrs = attrs_old,                 \
+		.infer = infer_old_##fn, .compute = compute_old_##fn                                                   \
+	}
 #define MANY(NAME, fn, first, definition)                                                                              \
 	{                                                                                                              \
 		.name = NAME, .since = first, .in = {1, -1}, .out = {1, 1}, .infer = infer_##fn,                       \
@@ -214,14 +282,25 @@ static const struct tw_attr_spec attrs_direction[] = {{"direction", TW_ATTR_STRI
 	}
 
 const struct tw_op tw_ops_binary[] = {
+	OLD_ROW("Add", add),
+	OLD_ROW("Sub", sub),
+	OLD_ROW("Mul", mul),
+	OLD_ROW("Div", div),
+	OLD_ROW("Equal", equal),
+	OLD_ROW("Less", less),
+	OLD_ROW("Greater", greater),
+	OLD_ROW("And", and),
+	OLD_ROW("Or", or),
+	OLD_ROW("Xor", xor),
+	OLD_ROW("Pow", pow),
 	ROW("Add", add, 7),
 	ROW("Sub", sub, 7),
 	ROW("Mul", mul, 7),
 	ROW("Div", div, 7),
-	MANY("Min", min, 6, min),
-	MANY("Max", max, 6, max),
-	MANY("Sum", sum, 6, sum),
-	MANY("Mean", sum, 6, mean),
+	MANY("Min", min, 1, min),
+	MANY("Max", max, 1, max),
+	MANY("Sum", sum, 1, sum),
+	MANY("Mean", sum, 1, mean),
 	ROW("Equal", equal, 7),
 	ROW("Less", less, 7),
 	ROW("Greater", greater, 7),

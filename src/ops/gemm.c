@@ -188,8 +188,20 @@ static const struct tw_attr_spec attrs_gemm[] = {{"alpha", TW_ATTR_FLOAT, false}
 						 {"transB", TW_ATTR_INT, false},
 						 {NULL}};
 
+static const struct tw_attr_spec attrs_gemm1[] = {{"alpha", TW_ATTR_FLOAT, false},   {"beta", TW_ATTR_FLOAT, false},
+						  {"broadcast", TW_ATTR_INT, false}, {"transA", TW_ATTR_INT, false},
+						  {"transB", TW_ATTR_INT, false},    {NULL}};
+
 const struct tw_op tw_ops_gemm[] = {
 	{.name = "MatMul", .since = 1, .in = {2, 2}, .out = {1, 1}, .infer = infer_matmul, .compute = compute_matmul},
+	{.name = "Gemm",
+	 .since = 1,
+	 .until = 6,
+	 .in = {3, 3},
+	 .out = {1, 1},
+	 .attrs = attrs_gemm1,
+	 .infer = infer_gemm,
+	 .compute = compute_gemm},
 	{.name = "Gemm",
 	 .since = 7,
 	 .in = {2, 3},

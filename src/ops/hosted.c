@@ -1,5 +1,5 @@
 /* hosted.c: operators that the runtime does by itself: order or data decides their results (TopK, NonZero,
- * Compress, Unique, NonMaxSuppression).
+ * Compress, Unique, NonMaxSuppression, RoiAlign).
  *
  * Rows have inference only; a size that data decides is a new symbol with an upper bound. */
 #include "ops/op.h"
@@ -94,6 +94,44 @@ static void infer_nms(struct tw_opctx *x)
 	tw_set_out(x, 0, TWIR_I64, 2, shape);
 }
 
+/* ---- RoiAlign: x (n, c, h, w), rois (r, 4), batch indices (r) -> (r, c, output_height, output_width) */
+
+static void infer_roi_align(struct tw_opctx *x)
+{
+	const char *mode = tw_attr_string(x->node, "mode", "avg");
+	const char *pixel = tw_attr_string(x->node, "coordinate_transformation_mode", "half_pixel");
+	const int64_t height = tw_attr_int(x->node, "output_height", 1),
+		      width = tw_attr_int(x->node, "output_width", 1);
+	tw_need_type(x, 0, "f32 f64");
+	tw_need_same_type(x, 0, 1);
+	tw_need_type(x, 2, "i64");
+	if (tw_in_rank(x, 0) != 4 || tw_in_rank(x, 1) != 2 || tw_in_rank(x, 2) != 1)
+		tw_op_fail(x, TW_ERR_MODEL,
+			   "input, regions and batch indices of rank %d, %d and %d; 4, 2 and 1 are needed",
+			   tw_in_rank(x, 0), tw_in_rank(x, 1), tw_in_rank(x, 2));
+	if (strcmp(mode, "avg") && strcmp(mode, "max"))
+		tw_op_fail(x, TW_ERR_MODEL, "mode = '%s' is not known", mode);
+	if (strcmp(pixel, "half_pixel") && strcmp(pixel, "output_half_pixel"))
+		tw_op_fail(x, TW_ERR_MODEL, "coordinate_transformation_mode = '%s' is not known", pixel);
+	if (height < 1 || width < 1 || height > 1 << 20 || width > 1 << 20)
+		tw_op_fail(x, TW_ERR_MODEL, "output of %" PRId64 " x %" PRId64, height, width);
+	tw_same_size(x, tw_in_dim(x, 1, 1), twir_index(x->m, 4), "coordinates of a region");
+	const E shape[] = {tw_same_size(x, tw_in_dim(x, 1, 0), tw_in_dim(x, 2, 0), "regions and batch indices"),
+			   tw_in_dim(x, 0, 1), twir_index(x->m, height), twir_index(x->m, width)};
+	tw_set_out(x, 0, tw_in_type(x, 0), 4, shape);
+}
+
+static const struct tw_attr_spec attrs_roi10[] = {
+	{"mode", TW_ATTR_STRING, false},	 {"output_height", TW_ATTR_INT, false},
+	{"output_width", TW_ATTR_INT, false},	 {"sampling_ratio", TW_ATTR_INT, false},
+	{"spatial_scale", TW_ATTR_FLOAT, false}, {NULL}};
+static const struct tw_attr_spec attrs_roi16[] = {{"coordinate_transformation_mode", TW_ATTR_STRING, false},
+						  {"mode", TW_ATTR_STRING, false},
+						  {"output_height", TW_ATTR_INT, false},
+						  {"output_width", TW_ATTR_INT, false},
+						  {"sampling_ratio", TW_ATTR_INT, false},
+						  {"spatial_scale", TW_ATTR_FLOAT, false},
+						  {NULL}};
 static const struct tw_attr_spec attrs1[] = {{"axis", TW_ATTR_INT, false}, {"k", TW_ATTR_INT, true}, {NULL}};
 static const struct tw_attr_spec attrs10[] = {{"axis", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs11[] = {
@@ -114,5 +152,13 @@ const struct tw_op tw_ops_hosted[] = {
 	{.name = "Compress", .since = 9, .in = {2, 2}, .out = {1, 1}, .attrs = attrs_axis, HOST(compress)},
 	{.name = "Unique", .since = 11, .in = {1, 1}, .out = {1, 4}, .attrs = attrs_unique, HOST(unique)},
 	{.name = "NonMaxSuppression", .since = 10, .in = {2, 5}, .out = {1, 1}, .attrs = attrs_nms, HOST(nms)},
+	{.name = "RoiAlign",
+	 .since = 10,
+	 .until = 15,
+	 .in = {3, 3},
+	 .out = {1, 1},
+	 .attrs = attrs_roi10,
+	 HOST(roi_align)},
+	{.name = "RoiAlign", .since = 16, .in = {3, 3}, .out = {1, 1}, .attrs = attrs_roi16, HOST(roi_align)},
 	{0},
 };

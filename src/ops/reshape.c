@@ -1,6 +1,6 @@
 /* reshape.c: the same elements in the same order under another shape (Reshape, Flatten, Squeeze, Unsqueeze,
  * Identity, Dropout), and what tells or takes shapes as values (Shape, Size, ConstantOfShape). */
-#include "ops/elementwise.h"
+#include "ops/random.h"
 
 #include <inttypes.h>
 
@@ -194,15 +194,29 @@ static void infer_unsqueeze(struct tw_opctx *x)
 	tw_set_out(x, 0, tw_in_type(x, 0), rank, shape);
 }
 
-/* ---- Identity, Dropout (inference: an identity; the mask is all true) */
+/* ---- Identity, Dropout: an identity with a mask that is all true; in training elements are left out at random */
+
+/* Whether this is training: NULL is no, else a constant or what only data knows */
+static E training(struct tw_opctx *x)
+{
+	const int64_t *known;
+	if (!tw_has_in(x, 2) || (tw_in_consts(x, 2, &known) == 1 && !known[0]))
+		return NULL;
+	return tw_scalar(x, 2);
+}
 
 static void infer_dropout(struct tw_opctx *x)
 {
 	tw_need_type(x, 0, "float");
+	if (x->node->opset < 7 && !tw_attr_int(x->node, "is_test", 0))
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "training mode (is_test = 0)");
 	if (tw_has_in(x, 2)) {
-		const int64_t *training;
-		if (tw_in_consts(x, 2, &training) != 1 || training[0])
-			tw_op_fail(x, TW_ERR_UNSUPPORTED, "training mode");
+		tw_need_type(x, 2, "bool");
+		tw_need_scalar(x, 2);
+	}
+	if (tw_has_in(x, 1) && tw_has_in(x, 2)) {
+		tw_need_type(x, 1, "float");
+		tw_need_scalar(x, 1);
 	}
 	const struct tw_tensor *t = tw_in(x, 0);
 	tw_set_out(x, 0, t->type, t->rank, t->shape);
@@ -210,13 +224,41 @@ static void infer_dropout(struct tw_opctx *x)
 	tw_set_out(x, 1, x->node->opset >= 10 ? TWIR_I1 : t->type, t->rank, t->shape);
 }
 
+/* Is the element at `place` kept? */
+static E kept(struct tw_opctx *x, E place)
+{
+	const E ratio = tw_has_in(x, 1) ? tw_scalar(x, 1) : twir_float(x->m, TWIR_F32, 0.5);
+	const E stays = twir_le(x->m, ratio, tw_random_uniform(x, ratio->type.scalar, 0, place));
+	return twir_or(x->m, twir_not(x->m, training(x)), stays);
+}
+
+static void compute_training(struct tw_opctx *x)
+{
+	struct twir_module *m = x->m;
+	struct twir_tensor *y = tw_y(x, 0);
+	E *i;
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const E v = tw_load(x, tw_x(x, 0), y->rank, i), one = tw_like(x, v, 1);
+	const E ratio = tw_has_in(x, 1) ? twir_cast(m, v->type.scalar, tw_scalar(x, 1)) : tw_like(x, v, 0.5);
+	const E scale = twir_select(m, training(x), twir_div(m, one, twir_sub(m, one, ratio)), one);
+	const E here = kept(x, tw_flatten(x, y->rank, y->shape, i));
+	tw_define(x, y, axes, twir_select(m, here, twir_mul(m, v, scale), tw_like(x, v, 0)));
+}
+
 static void compute_dropout(struct tw_opctx *x)
 {
-	compute_reshape(x);
+	const bool always = !training(x);
+	if (always)
+		compute_reshape(x);
+	else
+		compute_training(x);
 	if (!tw_has_out(x, 1))
 		return;
 	struct twir_tensor *y = tw_y(x, 1);
-	tw_define(x, y, tw_axes(x, y, NULL), twir_const_of(x->m, twir_scalar_type(tw_compute_type(y->type)), 1));
+	E *i;
+	struct twir_var **axes = tw_axes(x, y, &i);
+	const struct twir_type type = twir_scalar_type(tw_compute_type(y->type));
+	tw_define(x, y, axes, always ? twir_const_of(x->m, type, 1) : kept(x, tw_flatten(x, y->rank, y->shape, i)));
 }
 
 /* ---- Shape, Size */
@@ -302,6 +344,8 @@ static void compute_constant_of_shape(struct tw_opctx *x)
 static const struct tw_attr_spec attrs_allowzero[] = {{"allowzero", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_axis[] = {{"axis", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_axes[] = {{"axes", TW_ATTR_INTS, false}, {NULL}};
+static const struct tw_attr_spec attrs_is_test[] = {
+	{"is_test", TW_ATTR_INT, false}, {"ratio", TW_ATTR_FLOAT, false}, {NULL}};
 static const struct tw_attr_spec attrs_ratio[] = {{"ratio", TW_ATTR_FLOAT, false}, {NULL}};
 static const struct tw_attr_spec attrs_seed[] = {{"seed", TW_ATTR_INT, false}, {NULL}};
 static const struct tw_attr_spec attrs_range[] = {{"start", TW_ATTR_INT, false}, {"end", TW_ATTR_INT, false}, {NULL}};
@@ -338,6 +382,14 @@ const struct tw_op tw_ops_reshape[] = {
 	{.name = "Unsqueeze", .since = 13, .in = {2, 2}, .out = {1, 1}, .infer = infer_unsqueeze, SAME},
 	{.name = "Identity", .since = 1, .in = {1, 1}, .out = {1, 1}, .infer = tw_infer_same, SAME},
 	{.name = "Dropout",
+	 .since = 1,
+	 .until = 6,
+	 .in = {1, 1},
+	 .out = {1, 2},
+	 .attrs = attrs_is_test,
+	 .infer = infer_dropout,
+	 .compute = compute_dropout},
+	{.name = "Dropout",
 	 .since = 7,
 	 .until = 11,
 	 .in = {1, 1},
@@ -350,6 +402,7 @@ const struct tw_op tw_ops_reshape[] = {
 	 .in = {1, 3},
 	 .out = {1, 2},
 	 .attrs = attrs_seed,
+	 .flags = TW_OP_RANDOM,
 	 .infer = infer_dropout,
 	 .compute = compute_dropout},
 	{.name = "Shape",
