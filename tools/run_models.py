@@ -254,7 +254,8 @@ class Test:
                                         for value in (got, expected, plain))
                 self.notes.append("%s: output %s %s; off from double precision: %.1e, ONNX Runtime %.1e, "
                                   "without optimisations %.1e" % (label, name, wrong, ours, theirs, others))
-                found = None if ours <= max(LIMIT, 2 * max(theirs, others)) else wrong
+                near = max(theirs, others) < 1e-2  # else the evaluator computes something else
+                found = None if near and ours <= max(LIMIT, 2 * max(theirs, others)) else wrong
             if found:
                 good = False
                 self.failures.append("%s: output %s %s" % (label, name, found))

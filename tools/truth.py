@@ -3,7 +3,8 @@
     outputs = truth.run("model.onnx", {"x": array}, ["y"])        # {name: float64 array}
 
 Every float32 of the model becomes a float64: inputs, constants, attributes, the targets of Cast.  Convolutions, which the
-evaluator does slowly, are done here by matrix products of numpy, one for each place of the window.
+evaluator does slowly, are done here by matrix products of numpy, one for each place of the window, and so is
+BatchNormalization, which up to opset 13 it computes as in training.
 """
 import itertools
 
@@ -50,6 +51,14 @@ class Conv(OpRun):
         return (y if b is None else y + b.reshape(-1, *[1] * len(kernel)),)
 
 
+class BatchNormalization(OpRun):
+    op_domain = ""
+
+    def _run(self, x, scale, bias, mean, variance, epsilon=None, **_):
+        lay = lambda v: v.reshape(-1, *[1] * (x.ndim - 2))
+        return (lay(scale / np.sqrt(variance + (1e-5 if epsilon is None else epsilon))) * (x - lay(mean)) + lay(bias),)
+
+
 def widen_tensor(tensor):
     if tensor.data_type == TensorProto.FLOAT:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
@@ -80,5 +89,5 @@ def run(path, feeds, outputs):
     widen(model.graph)
     wide = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in feeds.items()}
     with np.errstate(all="ignore"):
-        found = ReferenceEvaluator(model, new_ops=[Conv]).run(outputs, wide)
+        found = ReferenceEvaluator(model, new_ops=[Conv, BatchNormalization]).run(outputs, wide)
     return dict(zip(outputs, found))
