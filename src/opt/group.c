@@ -6,44 +6,14 @@
  * 2. From the last anchor to the first, the only consumer of an anchor's result joins it when the index map between them is invertible.
  * Both stay within the loop or branch they are in; only plain movement goes into a loop or branch from outside.
  * What is left becomes a task of its own. A task stands where its last definition stood; its inputs come from earlier ones by construction. */
-#include "ops/flow.h"
-#include "opt/opt.h"
+#include "opt/group_int.h"
 
-struct def {
-	struct twir_compute *c; /* NULL: host operator or mark */
-	const struct tw_mark *mark;
-	tw_id node;
-	int region;	    /* of loops and branches: an index, -1 outside of all */
-	bool anchor;	    /* holds a fold */
-	bool gone;	    /* inlined into all consumers, or unused */
-	bool output;	    /* a graph output, or read by a host operator */
-	bool constant;	    /* depends on constants only */
-	int epilogue_of;    /* anchor index, -1 */
-	int consumer;	    /* of an anchor: definition index, -1 */
-	VEC(int) users;	    /* definitions that load it */
-	VEC(int) producers; /* of an anchor, in order */
-	VEC(const char *) origins;
-};
-
-struct grouping {
-	const struct tw_definitions *d;
-	struct tw_graph *g;
-	struct twir_module *m;
-	struct tw_arena *a;
-	struct def *def;
-	int n;
-	struct tw_map by_tensor; /* twir_tensor -> index + 1 */
-	VEC(int) outer;		 /* by region: the one around it */
-	struct tw_map pinned;	 /* tensors that a loop or branch hands on: made where they stand, in a run */
-	struct tw_map asked;	 /* tensors that a loop or branch reads */
-};
-
-static int producer_of(const struct grouping *x, const struct twir_tensor *t)
+int group_producer_of(const struct grouping *x, const struct twir_tensor *t)
 {
 	return (int)(uintptr_t)map_get_ptr(&x->by_tensor, t) - 1;
 }
 
-static void add_int(struct tw_arena *a, struct def *d, int user)
+static void add_int(struct tw_arena *a, struct group_def *d, int user)
 {
 	for (int i = 0; i < d->users.n; i++)
 		if (d->users.at[i] == user)
@@ -51,7 +21,7 @@ static void add_int(struct tw_arena *a, struct def *d, int user)
 	vec_push(a, &d->users, user);
 }
 
-static void add_origin(struct tw_arena *a, struct def *d, const char *name)
+static void add_origin(struct tw_arena *a, struct group_def *d, const char *name)
 {
 	for (int i = 0; i < d->origins.n; i++)
 		if (strcmp(d->origins.at[i], name) == 0)
@@ -66,7 +36,7 @@ static void link_loads(struct grouping *x, int i)
 	int n;
 	tw_loaded_tensors(x->a, x->def[i].c->value, &t, &n);
 	for (int k = 0; k < n; k++) {
-		const int p = producer_of(x, t[k]);
+		const int p = group_producer_of(x, t[k]);
 		if (p >= 0)
 			add_int(x->a, &x->def[p], i);
 	}
@@ -74,7 +44,7 @@ static void link_loads(struct grouping *x, int i)
 
 static bool tensor_constant(const struct grouping *x, const struct twir_tensor *t)
 {
-	const int p = producer_of(x, t);
+	const int p = group_producer_of(x, t);
 	if (p >= 0)
 		return x->def[p].constant;
 	const uintptr_t id = (uintptr_t)map_get_ptr(&x->d->tensor, t);
@@ -197,7 +167,7 @@ static bool reads_once(struct grouping *x, const struct twir_compute *c, const s
 }
 
 /* Could d be fused into the store of the definition that makes t? */
-static bool invertible(struct grouping *x, const struct twir_compute *d, const struct twir_tensor *t)
+bool group_invertible(struct grouping *x, const struct twir_compute *d, const struct twir_tensor *t)
 {
 	const struct twir_expr *load, *coords[TWIR_MAX_RANK], *axis[TWIR_MAX_RANK];
 	if (tw_has_fold(d->value) || tw_loads_of(d->value, t, &load) != 1 || load->nidx != load->n)
@@ -208,15 +178,18 @@ static bool invertible(struct grouping *x, const struct twir_compute *d, const s
 }
 
 /* Is the definition one that some anchor could take as its epilogue? */
-static bool serves_an_anchor(struct grouping *x, int i)
+bool group_serves_an_anchor(struct grouping *x, int i, int n, const int *except)
 {
 	struct twir_tensor **t;
-	int n;
-	tw_loaded_tensors(x->a, x->def[i].c->value, &t, &n);
-	for (int k = 0; k < n; k++) {
-		const int p = producer_of(x, t[k]);
-		if (p >= 0 && x->def[p].anchor && !x->def[p].output && x->def[p].users.n == 1 &&
-		    invertible(x, x->def[i].c, t[k]))
+	int nt;
+	tw_loaded_tensors(x->a, x->def[i].c->value, &t, &nt);
+	for (int k = 0; k < nt; k++) {
+		const int p = group_producer_of(x, t[k]);
+		bool excepted = false;
+		for (int e = 0; e < n; e++)
+			excepted |= except[e] == p;
+		if (p >= 0 && !excepted && x->def[p].anchor && !x->def[p].rows && !x->def[p].output &&
+		    x->def[p].users.n == 1 && group_invertible(x, x->def[i].c, t[k]))
 			return true;
 	}
 	return false;
@@ -234,7 +207,7 @@ static bool is_left_operand(const struct twir_compute *c, const struct twir_tens
 }
 
 /* How many times more elements the user computes than the producer has; symbols count as 64. Above one, elements are read over and over. */
-static double expansion(struct grouping *x, const struct def *p, const struct def *u)
+static double expansion(struct grouping *x, const struct group_def *p, const struct group_def *u)
 {
 	const int n = x->m->symbols.n;
 	int64_t *values = ARENA_ARRAY(x->a, int64_t, n);
@@ -271,7 +244,7 @@ static bool encloses(const struct grouping *x, int outer, int region)
 
 static bool may_vanish_into(struct grouping *x, int i, int user)
 {
-	const struct def *p = &x->def[i], *u = &x->def[user];
+	const struct group_def *p = &x->def[i], *u = &x->def[user];
 	const struct twir_expr *load;
 	const int loads = tw_loads_of(u->c->value, p->c->out, &load), cost = arithmetic(p->c->value);
 	struct counts own = {0}, theirs = {0};
@@ -297,7 +270,7 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 		return false;
 	if (cost == 0)
 		return loads == 1 || own.conds <= 1;
-	if (serves_an_anchor(x, i) && !(invertible(x, u->c, p->c->out)))
+	if (group_serves_an_anchor(x, i, 0, NULL) && !(group_invertible(x, u->c, p->c->out)))
 		return false;
 	if (loads > 1 && cost > 3)
 		return false;
@@ -305,7 +278,7 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 }
 
 /* Windows (a convolution's or a pool's) read elements many times although every axis shows in the index. */
-static bool windowed(struct grouping *x, const struct def *u, const struct twir_tensor *t)
+static bool windowed(struct grouping *x, const struct group_def *u, const struct twir_tensor *t)
 {
 	const struct twir_expr *load;
 	if (!u->anchor || tw_loads_of(u->c->value, t, &load) == 0)
@@ -325,9 +298,9 @@ static bool windowed(struct grouping *x, const struct def *u, const struct twir_
 
 static void vanish(struct grouping *x, int i)
 {
-	struct def *p = &x->def[i];
+	struct group_def *p = &x->def[i];
 	for (int k = 0; k < p->users.n; k++) {
-		struct def *u = &x->def[p->users.at[k]];
+		struct group_def *u = &x->def[p->users.at[k]];
 		if (u->anchor) {
 			vec_push(x->a, &u->producers, i);
 		} else {
@@ -344,7 +317,7 @@ static void vanish(struct grouping *x, int i)
 	int n;
 	tw_loaded_tensors(x->a, p->c->value, &t, &n);
 	for (int k = 0; k < n; k++) {
-		const int q = producer_of(x, t[k]);
+		const int q = group_producer_of(x, t[k]);
 		if (q < 0)
 			continue;
 		for (int s = 0; s < x->def[q].users.n; s++)
@@ -360,7 +333,7 @@ static int vanish_all(struct grouping *x)
 {
 	int vanished = 0;
 	for (int i = 0; i < x->n; i++) {
-		struct def *p = &x->def[i];
+		struct group_def *p = &x->def[i];
 		if (!p->c || p->anchor || p->output || p->gone)
 			continue;
 		struct counts own = {0};
@@ -381,13 +354,13 @@ static int vanish_all(struct grouping *x)
 static void join_epilogues(struct grouping *x)
 {
 	for (int i = x->n - 1; i >= 0; i--) {
-		struct def *r = &x->def[i];
-		if (!r->c || !r->anchor || r->gone || r->output || r->users.n != 1)
+		struct group_def *r = &x->def[i];
+		if (!r->c || !r->anchor || r->gone || r->rows || r->output || r->users.n != 1)
 			continue;
 		const int u = r->users.at[0];
-		struct def *d = &x->def[u];
-		if (d->anchor || d->gone || d->epilogue_of >= 0 || d->constant != r->constant ||
-		    d->region != r->region || !invertible(x, d->c, r->c->out))
+		struct group_def *d = &x->def[u];
+		if (d->anchor || d->gone || d->rows || d->epilogue_of >= 0 || d->constant != r->constant ||
+		    d->region != r->region || !group_invertible(x, d->c, r->c->out))
 			continue;
 		d->epilogue_of = i;
 		r->consumer = u;
@@ -400,14 +373,14 @@ static void join_epilogues(struct grouping *x)
 static void mark_unused(struct grouping *x)
 {
 	for (int i = x->n - 1; i >= 0; i--) {
-		struct def *p = &x->def[i];
+		struct group_def *p = &x->def[i];
 		bool used = p->output || !p->c;
 		for (int k = 0; k < p->users.n; k++)
 			used |= !x->def[p->users.at[k]].gone;
 		p->gone = !used;
 	}
 	for (int i = 0; i < x->n; i++) {
-		struct def *p = &x->def[i];
+		struct group_def *p = &x->def[i];
 		int kept = 0;
 		for (int k = 0; k < p->users.n; k++)
 			if (!x->def[p->users.at[k]].gone)
@@ -420,7 +393,7 @@ static void mark_outputs(struct grouping *x)
 {
 	for (int i = 0; i < x->g->outputs.n; i++) {
 		const struct twir_tensor *t = x->g->tensors.at[x->g->outputs.at[i]].ir;
-		const int p = t ? producer_of(x, t) : -1;
+		const int p = t ? group_producer_of(x, t) : -1;
 		if (p >= 0)
 			x->def[p].output = true;
 	}
@@ -434,7 +407,7 @@ static void mark_outputs(struct grouping *x)
 			continue;
 		const struct tw_node *n = &x->g->nodes.at[x->def[i].node];
 		for (int k = 0; k < n->nin; k++) {
-			const int p = n->in[k] == TW_NONE ? -1 : producer_of(x, x->g->tensors.at[n->in[k]].ir);
+			const int p = n->in[k] == TW_NONE ? -1 : group_producer_of(x, x->g->tensors.at[n->in[k]].ir);
 			if (p >= 0)
 				x->def[p].output = true;
 		}
@@ -483,7 +456,7 @@ static void find_regions(struct grouping *x)
 	TW_CHECK(region == -1, "a loop or branch without an end");
 }
 
-static const char *joined(struct tw_arena *a, const struct def *d)
+static const char *joined(struct tw_arena *a, const struct group_def *d)
 {
 	struct tw_buf b;
 	buf_init(&b, a);
@@ -493,7 +466,7 @@ static const char *joined(struct tw_arena *a, const struct def *d)
 }
 
 /* "conv_relu": operator names of the group, an identifier */
-static const char *program_name(struct grouping *x, const struct def *first, const struct def *last)
+static const char *program_name(struct grouping *x, const struct group_def *first, const struct group_def *last)
 {
 	const char *a = x->g->nodes.at[first->node].op_type, *b = last ? x->g->nodes.at[last->node].op_type : NULL;
 	char *name = arena_printf(x->a, b && strcmp(a, b) ? "%s_%s" : "%s", a, b);
@@ -502,59 +475,137 @@ static const char *program_name(struct grouping *x, const struct def *first, con
 	return twir_identifier(x->a, name); /* abs, where, max are words of the language */
 }
 
+const struct twir_expr *group_whole_value(struct grouping *x, int i)
+{
+	const struct group_def *d = &x->def[i];
+	const struct twir_expr *value = d->c->value;
+	for (int k = d->producers.n - 1; k >= 0; k--)
+		value = tw_inline(x->m, value, x->def[d->producers.at[k]].c);
+	return value;
+}
+
+static void read_definitions(struct grouping *x)
+{
+	for (int i = 0; i < x->n; i++) {
+		struct group_def *p = &x->def[i];
+		p->c = x->d->list.at[i].compute;
+		p->node = x->d->list.at[i].node;
+		p->mark = x->d->list.at[i].mark;
+		p->epilogue_of = p->consumer = -1;
+		add_origin(x->a, p, x->g->nodes.at[p->node].name);
+		if (!p->c)
+			continue;
+		p->anchor = tw_has_fold(p->c->value);
+		map_set_ptr(&x->by_tensor, p->c->out, (void *)(uintptr_t)(i + 1));
+		link_loads(x, i);
+		p->constant = depends_on_constants(x, p->c);
+	}
+}
+
+static bool first_of_its_task(const struct grouping *x, int i)
+{
+	const struct group_def *p = &x->def[i];
+	if (p->rows)
+		return p->rows->members.at[p->rows->members.n - 1] == i;
+	return !p->gone && !(p->c && p->anchor && p->consumer >= 0);
+}
+
+/* The definitions of the task that computes definition i; last, where the task is listed. */
+static int task_of(const struct grouping *x, int i, int *members)
+{
+	const struct group_def *p = &x->def[i];
+	int n = 0;
+	if (p->rows) {
+		for (; n < p->rows->members.n; n++)
+			members[n] = p->rows->members.at[n];
+		return n;
+	}
+	if (p->consumer >= 0)
+		i = p->consumer;
+	if (x->def[i].epilogue_of >= 0)
+		members[n++] = x->def[i].epilogue_of;
+	members[n++] = i;
+	return n;
+}
+
+static struct tw_group *task_group(struct grouping *x, int i, struct tw_groups *out)
+{
+	struct group_def *p = &x->def[i];
+	struct tw_group *group = ARENA_NEW(x->a, struct tw_group);
+	group->node = p->node;
+	group->mark = p->mark;
+	if (!p->c) {
+		group->label = joined(x->a, p);
+		return group;
+	}
+	struct group_def *r = p->epilogue_of >= 0 ? &x->def[p->epilogue_of] : p;
+	const bool constant = r->constant;
+	if (p->rows) { /* named after the first and the last */
+		r = &x->def[p->rows->members.at[0]];
+		for (int k = p->rows->members.n - 1; k > 0; k--)
+			for (int o = 0; o < x->def[p->rows->members.at[k]].origins.n; o++)
+				add_origin(x->a, r, x->def[p->rows->members.at[k]].origins.at[o]);
+	}
+	group->label = joined(x->a, r);
+	group->setup = constant;
+	group->task = (struct tw_task){.m = x->m,
+				       .name = program_name(x, r, r == p ? NULL : p),
+				       .anchor = p->rows ? p->c : r->c,
+				       .consumer = p->rows || r == p ? NULL : p->c,
+				       .rows = p->rows ? p->rows->rows : NULL,
+				       .nproducers = p->rows ? 0 : r->producers.n,
+				       .constants = out->apart || constant ? NULL : &out->constants,
+				       .exact = out->exact};
+	group->task.producers = ARENA_ARRAY(x->a, struct twir_compute *, group->task.nproducers);
+	for (int k = 0; k < group->task.nproducers; k++)
+		group->task.producers[k] = x->def[r->producers.at[k]].c;
+	return group;
+}
+
+/* Lists the task of definition i after those it depends on since `from`: a row program may take in definitions from further down. */
+static void list_task(struct grouping *x, int i, int from, bool *listed, struct tw_groups *out)
+{
+	int *members = ARENA_ARRAY(x->a, int, x->n);
+	const int n = task_of(x, i, members);
+	if (listed[members[n - 1]])
+		return;
+	listed[members[n - 1]] = true;
+	for (int k = 0; k < n && x->def[members[k]].c; k++) {
+		struct twir_tensor **t;
+		int nt;
+		tw_loaded_tensors(x->a, group_whole_value(x, members[k]), &t, &nt);
+		for (int l = 0; l < nt; l++) {
+			const int p = group_producer_of(x, t[l]);
+			if (p >= from && x->def[p].c && !x->def[p].gone)
+				list_task(x, p, from, listed, out);
+		}
+	}
+	vec_push(x->a, &out->list, task_group(x, members[n - 1], out));
+}
+
 void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 {
 	struct grouping x = {.d = d, .g = d->g, .m = d->g->m, .a = d->g->arena, .n = d->list.n};
 	map_init(&x.by_tensor, x.a);
 	map_init(&x.pinned, x.a);
 	map_init(&x.asked, x.a);
-	x.def = ARENA_ARRAY(x.a, struct def, x.n);
+	x.def = ARENA_ARRAY(x.a, struct group_def, x.n);
 	find_regions(&x);
-	for (int i = 0; i < x.n; i++) {
-		struct def *p = &x.def[i];
-		p->c = d->list.at[i].compute;
-		p->node = d->list.at[i].node;
-		p->mark = d->list.at[i].mark;
-		p->epilogue_of = p->consumer = -1;
-		add_origin(x.a, p, x.g->nodes.at[p->node].name);
-		if (!p->c)
-			continue;
-		p->anchor = tw_has_fold(p->c->value);
-		map_set_ptr(&x.by_tensor, p->c->out, (void *)(uintptr_t)(i + 1));
-		link_loads(&x, i);
-		p->constant = depends_on_constants(&x, p->c);
-	}
+	read_definitions(&x);
 	mark_outputs(&x);
 	mark_unused(&x);
 	while (!out->apart && vanish_all(&x) > 0) /* x * sigmoid(x): once sigmoid is gone, x has one user */
 		continue;
-	if (!out->apart)
+	if (!out->apart) {
+		group_find_rows(&x);
 		join_epilogues(&x);
+	}
 	list_constants(&x, &out->constants);
-	for (int i = 0; i < x.n; i++) {
-		struct def *p = &x.def[i];
-		if (p->gone || (p->c && p->anchor && p->consumer >= 0))
-			continue;
-		struct tw_group *group = ARENA_NEW(x.a, struct tw_group);
-		group->node = p->node;
-		group->mark = p->mark;
-		vec_push(x.a, &out->list, group);
-		if (!p->c) {
-			group->label = joined(x.a, p);
-			continue;
-		}
-		struct def *r = p->epilogue_of >= 0 ? &x.def[p->epilogue_of] : p;
-		group->label = joined(x.a, r);
-		group->setup = r->constant;
-		group->task = (struct tw_task){.m = x.m,
-					       .name = program_name(&x, r, r == p ? NULL : p),
-					       .anchor = r->c,
-					       .consumer = r == p ? NULL : p->c,
-					       .nproducers = r->producers.n,
-					       .constants = out->apart || r->constant ? NULL : &out->constants,
-					       .exact = out->exact};
-		group->task.producers = ARENA_ARRAY(x.a, struct twir_compute *, r->producers.n);
-		for (int k = 0; k < r->producers.n; k++)
-			group->task.producers[k] = x.def[r->producers.at[k]].c;
+	bool *listed = ARENA_ARRAY(x.a, bool, x.n);
+	for (int i = 0, from = 0; i < x.n; i++) {
+		if (!x.def[i].c) /* what comes after a mark or a host operator stays behind it */
+			from = i + 1;
+		if (first_of_its_task(&x, i))
+			list_task(&x, i, x.def[i].c ? from : i, listed, out);
 	}
 }

@@ -7,6 +7,29 @@
 #include "ir/ir.h"
 #include "target/target.h"
 
+/* A row program: definitions over one space of rows, computed row by row (or lane by lane) on one core item. Rows are numbered by the axes row[], the elements of
+ * a row by fold[]. */
+struct tw_row_fold { /* a fold of a stage: over all of fold[] */
+	enum twir_kind op;
+	const struct twir_expr *body;
+	struct twir_var *total; /* stands for the result in the stage's value */
+};
+struct tw_stage {
+	struct twir_compute *definition;
+	const struct twir_expr *
+		value; /* over row[] and, unless row, fold[]; may load what earlier stages define, at the place of this row and element */
+	const struct twir_expr *place[TWIR_MAX_RANK]; /* index in definition->out */
+	VEC(struct tw_row_fold) folds;
+	bool row;    /* one element for each row */
+	bool stored; /* others need it: it is an output of the program */
+};
+struct tw_rows {
+	int nrow, nfold;
+	struct twir_var *row[TWIR_MAX_RANK], *fold[TWIR_MAX_RANK];
+	const struct twir_expr *row_extent[TWIR_MAX_RANK], *fold_extent[TWIR_MAX_RANK];
+	VEC(struct tw_stage) stages; /* in order of dependence */
+};
+
 struct tw_task {
 	struct twir_module *m;
 	const char *name;	     /* "conv1_relu1": identifier, for the programs' names */
@@ -15,6 +38,8 @@ struct tw_task {
 	struct twir_compute **producers;
 	struct twir_compute *
 		consumer; /* NULL, or one injective definition that loads anchor->out at one place, by an invertible index map */
+	const struct tw_rows
+		*rows; /* NULL, or: a row program; the anchor is its last definition, producers are inlined */
 	/* keys: tensors whose values are known when the model is compiled; what is prepared joins them. NULL: prepare nothing. */
 	struct tw_map *constants;
 	bool exact; /* sums may not be regrouped in ways that lose accuracy (Winograd) */
@@ -70,6 +95,10 @@ const char *tw_schedule_name(const struct tw_task *task, const struct tw_target 
 
 /* rule.c: the rule-based schedule: one program for any definition. */
 struct twir_program *tw_rule_schedule(struct twir_module *m, const char *name, const struct twir_compute *c,
+				      const struct tw_target *t);
+
+/* rows.c: one program for a row program; its outputs are the stored stages. */
+struct twir_program *tw_rows_schedule(struct twir_module *m, const char *name, const struct tw_rows *rows,
 				      const struct tw_target *t);
 
 /* fuse.c: the pass pair. Programs here still speak of compute tensors (scope TWIR_TENSOR) or of parameters. */

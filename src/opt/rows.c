@@ -1,0 +1,510 @@
+/* Finds row programs: sets of definitions over one space of rows that read each other where they lie. A row program grows from a definition that folds over some
+ * axes: what loads its result at the row, or what it and they have in common at the same element, joins, as do injective definitions that make what is folded.
+ * Softmax, norms in every spelling, log-softmax, argmax: none of them is known by name.
+ *
+ * Input: definitions after the injective ones have vanished. Output: stages over shared axes; every place a stage reads another is proved to be the place where
+ * that one writes (tw_invert, the simplifier). The set is closed: no other task lies between two of its members. */
+#include "opt/group_int.h"
+
+#define MAX_STAGES 32
+
+typedef const struct twir_expr *E;
+
+/* Where a tensor's elements lie in the space: index expressions over row[] and fold[]. */
+struct place {
+	struct twir_tensor *t;
+	bool row; /* one element a row */
+	E at[TWIR_MAX_RANK];
+};
+
+struct search {
+	struct grouping *x;
+	struct twir_module *m;
+	struct tw_rows *rows;
+	struct twir_facts facts;
+	VEC(struct place) places;
+	VEC(int) members;
+	VEC(struct tw_stage) stages; /* parallel to members */
+};
+
+static bool is_one(E e)
+{
+	int64_t v;
+	return twir_const_int(e, &v) && v == 1;
+}
+
+static E simple(struct search *s, E e)
+{
+	return twir_simplify(&s->facts, e);
+}
+
+static const struct place *place_of(const struct search *s, const struct twir_tensor *t)
+{
+	for (int i = 0; i < s->places.n; i++)
+		if (s->places.at[i].t == t)
+			return &s->places.at[i];
+	return NULL;
+}
+
+struct folds {
+	int n;
+	E at[8];
+	bool nested;
+};
+
+static void see_fold(void *arg, E e)
+{
+	struct folds *f = arg;
+	if (e->kind != TWIR_Fold)
+		return;
+	f->nested |= f->n == TW_COUNT(f->at) || tw_has_fold(e->arg[0]);
+	if (f->n < TW_COUNT(f->at))
+		f->at[f->n++] = e;
+}
+
+struct loads {
+	struct tw_arena *a;
+	VEC(E) at;
+};
+
+static void see_load(void *arg, E e)
+{
+	struct loads *l = arg;
+	if (e->kind == TWIR_Load)
+		vec_push(l->a, &l->at, e);
+}
+
+static struct loads loads_of(struct search *s, E e)
+{
+	struct loads l = {.a = s->x->a};
+	twir_visit_expr(e, see_load, &l);
+	return l;
+}
+
+static bool uses_any(E e, int n, struct twir_var *const *vars)
+{
+	for (int i = 0; i < n; i++)
+		if (twir_uses_var(e, vars[i]))
+			return true;
+	return false;
+}
+
+/* Own axes of a definition, then those of one of its folds. */
+struct axes {
+	int n;
+	struct twir_var *var[2 * TWIR_MAX_RANK];
+	E extent[2 * TWIR_MAX_RANK], at[2 * TWIR_MAX_RANK]; /* at: found places in the space */
+};
+
+static bool list_axes(const struct twir_compute *c, E fold, struct axes *a)
+{
+	a->n = 0;
+	if (c->out->rank + (fold ? fold->n - 1 : 0) > TWIR_MAX_RANK)
+		return false;
+	for (int d = 0; d < c->out->rank; d++) {
+		a->var[a->n] = c->axes[d];
+		a->extent[a->n++] = c->out->shape[d];
+	}
+	for (int k = 0; fold && k + 1 < fold->n; k++) {
+		a->var[a->n] = fold->u.axes[k];
+		a->extent[a->n++] = fold->arg[k + 1];
+	}
+	return true;
+}
+
+/* Axes from some load of a tensor whose place is known, when its index is a bijection. */
+static bool solve(struct search *s, E value, struct axes *a, bool row)
+{
+	const struct loads l = loads_of(s, value);
+	for (int i = 0; i < l.at.n; i++) {
+		const E load = l.at.at[i];
+		const struct place *p = place_of(s, load->u.tensor);
+		if (!p || p->row != row || load->nidx != load->n)
+			continue;
+		if (!tw_invert(s->m, a->n, a->var, a->extent, p->t->rank, load->arg, p->t->shape, p->at, a->at))
+			continue;
+		for (int k = 0; k < a->n; k++)
+			a->at[k] = simple(s, a->at[k]);
+		return true;
+	}
+	return false;
+}
+
+/* A definition that loads no such tensor (a comparison with the element's number) may still have the shape of one: any bijection will do, if its loads
+ * then are in place. */
+static bool same_shape(struct search *s, const struct twir_tensor *t, struct axes *a)
+{
+	for (int i = 0; i < s->places.n; i++) {
+		const struct place *p = &s->places.at[i];
+		bool same = !p->row && p->t->rank == t->rank;
+		for (int d = 0; d < t->rank && same; d++)
+			same = p->t->shape[d] == t->shape[d];
+		for (int d = 0; d < t->rank && same; d++)
+			a->at[d] = p->at[d];
+		if (same)
+			return true;
+	}
+	return false;
+}
+
+struct fold_swap {
+	struct search *s;
+	const struct folds *folds;
+	struct twir_var **total;
+};
+
+static E swap_fold(struct twir_rewriter *r, E e)
+{
+	const struct fold_swap *w = r->user;
+	for (int i = 0; i < w->folds->n; i++)
+		if (w->folds->at[i] == e)
+			return twir_var(r->m, w->total[i]);
+	return e;
+}
+
+static E at_axes(struct search *s, E e, const struct axes *a)
+{
+	struct twir_subst sub;
+	twir_subst_init(&sub, s->m);
+	for (int k = 0; k < a->n; k++)
+		twir_subst_set(&sub, a->var[k], a->at[k]);
+	return simple(s, twir_subst_expr(&sub, e));
+}
+
+/* Members may be read only at the element of the space that is being computed. */
+static bool reads_in_place(struct search *s, E value)
+{
+	const struct loads l = loads_of(s, value);
+	for (int i = 0; i < l.at.n; i++) {
+		const E load = l.at.at[i];
+		const struct place *p = place_of(s, load->u.tensor);
+		bool member = false;
+		for (int k = 0; k < s->members.n; k++)
+			member |= s->x->def[s->members.at[k]].c->out == load->u.tensor;
+		if (!member)
+			continue;
+		for (int d = 0; d < load->nidx; d++)
+			if (simple(s, load->arg[d]) != p->at[d])
+				return false;
+		if (load->n != load->nidx)
+			return false;
+	}
+	return true;
+}
+
+/* The definition as a stage of the space; false when it is none. */
+static bool stage_of(struct search *s, int i, struct tw_stage *stage)
+{
+	struct twir_compute *c = s->x->def[i].c;
+	E value = group_whole_value(s->x, i);
+	struct folds folds = {0};
+	struct axes a, b;
+	*stage = (struct tw_stage){.definition = c};
+	twir_visit_expr(value, see_fold, &folds);
+	if (folds.nested || !list_axes(c, folds.n ? folds.at[0] : NULL, &a))
+		return false;
+	const int own = c->out->rank;
+	if (folds.n > 0) {
+		stage->row = true;
+		if (!solve(s, folds.at[0]->arg[0], &a, false))
+			return false;
+	} else if (!solve(s, value, &a, false)) {
+		stage->row = solve(s, value, &a, true);
+		if (!stage->row && !same_shape(s, c->out, &a))
+			return false;
+	}
+	for (int k = 0; k < own; k++) {
+		if (stage->row && uses_any(a.at[k], s->rows->nfold, s->rows->fold))
+			return false;
+		stage->place[k] = a.at[k];
+	}
+	struct twir_var *total[TW_COUNT(folds.at)];
+	for (int f = 0; f < folds.n; f++) {
+		const E fold = folds.at[f];
+		b = a;
+		if (f > 0 && (!list_axes(c, fold, &b) || !solve(s, fold->arg[0], &b, false)))
+			return false;
+		for (int k = 0; k < b.n; k++)
+			if (k < own ? b.at[k] != a.at[k] : uses_any(b.at[k], s->rows->nrow, s->rows->row))
+				return false;
+		total[f] = twir_var_new(s->m, TWIR_BOUND, fold->type, "total");
+		const struct tw_row_fold rf = {
+			.op = (enum twir_kind)fold->op, .body = at_axes(s, fold->arg[0], &b), .total = total[f]};
+		if (!reads_in_place(s, rf.body))
+			return false;
+		vec_push(s->x->a, &stage->folds, rf);
+	}
+	struct fold_swap w = {s, &folds, total};
+	struct twir_rewriter r;
+	twir_rewriter_init(&r, s->m);
+	r.user = &w;
+	r.expr = swap_fold;
+	a.n = own;
+	stage->value = at_axes(s, twir_rewrite_expr(&r, value), &a);
+	return reads_in_place(s, stage->value);
+}
+
+static void add_place(struct search *s, struct twir_tensor *t, bool row, E const *at)
+{
+	struct place p = {.t = t, .row = row};
+	if (place_of(s, t))
+		return;
+	for (int d = 0; d < t->rank; d++)
+		p.at[d] = simple(s, at[d]);
+	vec_push(s->x->a, &s->places, p);
+}
+
+/* What e loads at one place for each element of the space is a landmark: others that load it can be set in relation to it. */
+static void add_landmarks(struct search *s, E e)
+{
+	const struct loads l = loads_of(s, e);
+	struct twir_var *vars[2 * TWIR_MAX_RANK];
+	E extents[2 * TWIR_MAX_RANK], coords[TWIR_MAX_RANK], axis[2 * TWIR_MAX_RANK];
+	const int n = s->rows->nrow + s->rows->nfold;
+	for (int k = 0; k < n; k++) {
+		const bool row = k < s->rows->nrow;
+		vars[k] = row ? s->rows->row[k] : s->rows->fold[k - s->rows->nrow];
+		extents[k] = row ? s->rows->row_extent[k] : s->rows->fold_extent[k - s->rows->nrow];
+	}
+	for (int i = 0; i < l.at.n; i++) {
+		const E load = l.at.at[i];
+		struct twir_tensor *t = load->u.tensor;
+		if (load->n != load->nidx || place_of(s, t) || tw_loads_of(e, t, NULL) != 1)
+			continue;
+		for (int d = 0; d < t->rank; d++)
+			coords[d] = twir_var(s->m, tw_loop_var(s->m, "c"));
+		if (tw_invert(s->m, n, vars, extents, t->rank, load->arg, t->shape, coords, axis))
+			add_place(s, t, false, load->arg);
+	}
+}
+
+static void add_member(struct search *s, int i, const struct tw_stage *stage)
+{
+	add_place(s, stage->definition->out, stage->row, stage->place);
+	vec_push(s->x->a, &s->members, i);
+	vec_push(s->x->a, &s->stages, *stage);
+	for (int f = 0; f < stage->folds.n; f++)
+		add_landmarks(s, stage->folds.at[f].body);
+	if (!stage->row)
+		add_landmarks(s, stage->value);
+}
+
+static struct twir_var *space_axis(struct search *s, const char *name, E extent)
+{
+	struct twir_var *v = twir_var_new(s->m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), name);
+	const struct twir_range r = twir_range_of(&s->facts, extent);
+	v->lo = 0;
+	v->hi = r.hi > 0 ? r.hi - 1 : 0;
+	return v;
+}
+
+/* The space of a definition with folds: its own axes number the rows, those of its first fold their elements. */
+static bool begin(struct search *s, int i)
+{
+	const struct twir_compute *c = s->x->def[i].c;
+	struct folds folds = {0};
+	struct axes a;
+	E value = group_whole_value(s->x, i);
+	twir_visit_expr(value, see_fold, &folds);
+	if (folds.nested || !list_axes(c, folds.at[0], &a))
+		return false;
+	struct tw_rows *rows = s->rows;
+	for (int k = 0; k < a.n; k++) {
+		const bool row = k < c->out->rank;
+		a.at[k] = twir_index(s->m, 0);
+		if (is_one(a.extent[k]))
+			continue;
+		struct twir_var *v = space_axis(s, row ? "r" : "k", a.extent[k]);
+		a.at[k] = twir_var(s->m, v);
+		if (row) {
+			rows->row[rows->nrow] = v;
+			rows->row_extent[rows->nrow++] = a.extent[k];
+		} else {
+			rows->fold[rows->nfold] = v;
+			rows->fold_extent[rows->nfold++] = a.extent[k];
+		}
+	}
+	add_landmarks(s, at_axes(s, folds.at[0]->arg[0], &a));
+	return rows->nfold > 0 && s->places.n > 0;
+}
+
+static bool is_member(const struct search *s, int i)
+{
+	for (int k = 0; k < s->members.n; k++)
+		if (s->members.at[k] == i)
+			return true;
+	return false;
+}
+
+/* With `extra` among the members: does every way from one member to another stay among them? Between them there may be no mark and no host operator. */
+static bool closed(const struct search *s, int extra)
+{
+	const struct grouping *x = s->x;
+	int first = extra, last = extra;
+	for (int k = 0; k < s->members.n; k++) {
+		first = s->members.at[k] < first ? s->members.at[k] : first;
+		last = s->members.at[k] > last ? s->members.at[k] : last;
+	}
+	bool *tainted = ARENA_ARRAY(x->a, bool, last - first + 1), again = true;
+	while (again) {
+		again = false;
+		for (int i = first; i <= last; i++) {
+			const struct group_def *d = &x->def[i];
+			if (!d->c)
+				return false;
+			const bool member = i == extra || is_member(s, i);
+			if (!member && !tainted[i - first])
+				continue;
+			for (int k = 0; k < d->users.n; k++) {
+				const int u = d->users.at[k];
+				const bool inside = u == extra || is_member(s, u);
+				if (inside && !member)
+					return false;
+				if (!inside && u <= last)
+					tainted[u - first] = true;
+			}
+			/* what shares its task is reached too */
+			for (int k = 0; !member && d->rows && k < d->rows->members.n; k++) {
+				const int mate = d->rows->members.at[k];
+				if (mate >= first && mate <= last && !tainted[mate - first])
+					again = tainted[mate - first] = true;
+			}
+		}
+	}
+	return true;
+}
+
+static bool try_to_add(struct search *s, int i)
+{
+	struct grouping *x = s->x;
+	const struct group_def *d = &x->def[i], *seed = &x->def[s->members.at[0]];
+	struct tw_stage stage;
+	if (!d->c || d->gone || d->rows || d->region != seed->region || d->constant != seed->constant ||
+	    s->members.n >= MAX_STAGES || is_member(s, i))
+		return false;
+	if (!d->anchor && group_serves_an_anchor(x, i, s->members.n, s->members.at))
+		return false;
+	if (!stage_of(s, i, &stage) || !closed(s, i))
+		return false;
+	add_member(s, i, &stage);
+	return true;
+}
+
+/* The definition of a tensor that a stage loads at each element of the space joins, if it is injective. */
+static bool add_producers(struct search *s, E e)
+{
+	const struct loads l = loads_of(s, e);
+	bool grew = false;
+	for (int i = 0; i < l.at.n; i++) {
+		const int p = group_producer_of(s->x, l.at.at[i]->u.tensor);
+		const struct place *at = place_of(s, l.at.at[i]->u.tensor);
+		if (p < 0 || s->x->def[p].anchor || !at || is_member(s, p))
+			continue;
+		const struct group_def *d = &s->x->def[p], *seed = &s->x->def[s->members.at[0]];
+		if (d->gone || d->rows || d->region != seed->region || d->constant != seed->constant ||
+		    s->members.n >= MAX_STAGES || group_serves_an_anchor(s->x, p, s->members.n, s->members.at))
+			continue;
+		struct tw_stage stage = {.definition = d->c, .row = at->row};
+		struct axes a;
+		list_axes(d->c, NULL, &a);
+		for (int k = 0; k < a.n; k++)
+			a.at[k] = stage.place[k] = at->at[k];
+		stage.value = at_axes(s, d->c->value, &a);
+		bool in_place = reads_in_place(s, stage.value);
+		/* whoever of the members reads it must do so at its place */
+		vec_push(s->x->a, &s->members, p);
+		for (int k = 0; k < s->stages.n && in_place; k++) {
+			in_place = reads_in_place(s, s->stages.at[k].value);
+			for (int f = 0; f < s->stages.at[k].folds.n && in_place; f++)
+				in_place = reads_in_place(s, s->stages.at[k].folds.at[f].body);
+		}
+		s->members.n--;
+		if (!in_place || !closed(s, p))
+			continue;
+		add_member(s, p, &stage);
+		grew = true;
+	}
+	return grew;
+}
+
+static void grow(struct search *s)
+{
+	bool grew = true;
+	while (grew) {
+		grew = false;
+		for (int k = 0; k < s->members.n; k++) {
+			const struct group_def *d = &s->x->def[s->members.at[k]];
+			for (int u = 0; u < d->users.n; u++)
+				grew |= try_to_add(s, d->users.at[u]);
+			grew |= add_producers(s, s->stages.at[k].value);
+			for (int f = 0; f < s->stages.at[k].folds.n; f++)
+				grew |= add_producers(s, s->stages.at[k].folds.at[f].body);
+		}
+	}
+}
+
+/* In order of definition, which respects dependences; outputs are what others need. */
+static void finish(struct search *s)
+{
+	struct grouping *x = s->x;
+	struct group_rows *g = ARENA_NEW(x->a, struct group_rows);
+	g->rows = s->rows;
+	for (int i = 0; i < x->n; i++) {
+		int at = 0;
+		while (at < s->members.n && s->members.at[at] != i)
+			at++;
+		if (at == s->members.n)
+			continue;
+		struct tw_stage *stage = &s->stages.at[at];
+		stage->stored = x->def[i].output;
+		for (int k = 0; k < x->def[i].users.n; k++)
+			stage->stored |= !is_member(s, x->def[i].users.at[k]);
+		vec_push(x->a, &g->members, i);
+		vec_push(x->a, &s->rows->stages, *stage);
+		x->def[i].rows = g;
+	}
+}
+
+/* A fold alone, or with what merely finishes its result, is served as well by the rules. */
+static bool worthwhile(const struct search *s)
+{
+	int folds = 0, full = 0;
+	for (int k = 0; k < s->stages.n; k++) {
+		folds += s->stages.at[k].folds.n > 0;
+		full += !s->stages.at[k].row;
+	}
+	return folds > 1 || full > 0;
+}
+
+#define LONGEST_ROW (1 << 18) /* beyond, more is won by many cores than by keeping rows in cache */
+
+static bool of_fit_length(const struct search *s)
+{
+	int64_t length = 1, size;
+	for (int k = 0; k < s->rows->nfold; k++) {
+		if (!twir_const_int(s->rows->fold_extent[k], &size))
+			continue;
+		if (size > LONGEST_ROW || length * size > LONGEST_ROW)
+			return false;
+		length *= size > 0 ? size : 1;
+	}
+	return true;
+}
+
+void group_find_rows(struct grouping *x)
+{
+	for (int i = 0; i < x->n; i++) {
+		const struct group_def *d = &x->def[i];
+		if (!d->c || !d->anchor || d->gone || d->rows)
+			continue;
+		struct search s = {.x = x, .m = x->m, .rows = ARENA_NEW(x->a, struct tw_rows)};
+		struct tw_stage stage;
+		twir_facts_init(&s.facts, x->m);
+		if (!begin(&s, i) || !of_fit_length(&s) || !stage_of(&s, i, &stage))
+			continue;
+		add_member(&s, i, &stage);
+		grow(&s);
+		if (worthwhile(&s))
+			finish(&s);
+	}
+}
