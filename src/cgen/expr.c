@@ -86,7 +86,9 @@ static void constant(struct cgen *g, const struct twir_expr *e)
 	const bool vector = is_vector(e);
 	if (vector)
 		buf_printf(&g->out, "%s(", cgen_helper_for(g, "splat", e->type));
-	if (twir_is_float(s))
+	if (twir_is_storage(s) && twir_is_float(s)) /* a value of its bits */
+		int_constant(g, TWIR_U16, (int64_t)twir_float_bits(s, e->u.f));
+	else if (twir_is_float(s))
 		float_constant(g, s, e->u.f);
 	else if (s == TWIR_I1 && vector)
 		put(g, e->u.i ? "-1" : "0");
@@ -385,8 +387,8 @@ static void cast(struct cgen *g, const struct twir_expr *e)
 {
 	const struct twir_expr *x = e->arg[0];
 	const enum twir_scalar from = x->type.scalar, to = e->type.scalar;
-	TW_CHECK(from != TWIR_F16 && from != TWIR_BF16 && to != TWIR_F16 && to != TWIR_BF16,
-		 "program %s: a cast of a storage type in lowered code", g->p->name);
+	TW_CHECK(!twir_is_storage(from) && !twir_is_storage(to), "program %s: a cast of a storage type in lowered code",
+		 g->p->name);
 	if (same_in_c(from, to)) {
 		cgen_expr(g, x);
 	} else if (from == TWIR_I1 && to == TWIR_I1) {

@@ -4,9 +4,11 @@
 #include "cgen/cgen_int.h"
 
 static const char *const scalar_c[TWIR_SCALARS] = {
-	[TWIR_I1] = "i32",   [TWIR_I8] = "i8",	 [TWIR_I16] = "i16", [TWIR_I32] = "i32",   [TWIR_I64] = "i64",
-	[TWIR_U8] = "u8",    [TWIR_U16] = "u16", [TWIR_U32] = "u32", [TWIR_U64] = "u64",   [TWIR_F16] = "u16",
-	[TWIR_BF16] = "u16", [TWIR_F32] = "f32", [TWIR_F64] = "f64", [TWIR_INDEX] = "i64",
+	[TWIR_I1] = "i32",    [TWIR_I8] = "i8",		[TWIR_I16] = "i16",	[TWIR_I32] = "i32",
+	[TWIR_I64] = "i64",   [TWIR_U8] = "u8",		[TWIR_U16] = "u16",	[TWIR_U32] = "u32",
+	[TWIR_U64] = "u64",   [TWIR_F16] = "u16",	[TWIR_BF16] = "u16",	[TWIR_F32] = "f32",
+	[TWIR_F64] = "f64",   [TWIR_INDEX] = "i64",	[TWIR_F8E4M3FN] = "u8", [TWIR_F8E4M3FNUZ] = "u8",
+	[TWIR_F8E5M2] = "u8", [TWIR_F8E5M2FNUZ] = "u8", [TWIR_F8E8M0] = "u8",
 };
 
 static const char *const typedefs[TWIR_SCALARS] = {
@@ -26,6 +28,11 @@ enum twir_scalar cgen_storage(enum twir_scalar s)
 {
 	switch (s) {
 	case TWIR_I1:
+	case TWIR_F8E4M3FN:
+	case TWIR_F8E4M3FNUZ:
+	case TWIR_F8E5M2:
+	case TWIR_F8E5M2FNUZ:
+	case TWIR_F8E8M0:
 		return TWIR_U8;
 	case TWIR_F16:
 	case TWIR_BF16:

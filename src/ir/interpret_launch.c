@@ -75,8 +75,7 @@ static void add_buffer(struct host *h, const struct twir_stmt *s, const struct t
 		fail(h, s, "parameter '%s' needs %lld elements, the buffer has %lld", t->base, (long long)elements,
 		     (long long)data->elements);
 	b.data.elements = elements;
-	b.data.at = data ? data->at
-			 : arena_alloc_array(h->arena, 1, twir_storage_bytes(t->type, elements) + 64);
+	b.data.at = data ? data->at : arena_alloc_array(h->arena, 1, twir_storage_bytes(t->type, elements) + 64);
 	vec_push(h->arena, &h->buffers, b);
 }
 

@@ -1,5 +1,6 @@
 /* storage: floats of 16 bits and fewer as bits. Input: a value, exactly, or bits; output: the other. Invariants: every
- * bit pattern has a value; encoding the value of a pattern gives the pattern again, but for NaNs, which become one. */
+ * bit pattern has a value; encoding the value of a pattern gives the pattern again, but for NaNs, which become one, and
+ * infinities of 8 bits, which become the largest value. */
 #include "ir/ir.h"
 
 #include <math.h>

@@ -93,9 +93,15 @@ static const struct twir_expr *inline_call(struct inl *k, const struct path *p, 
 	return bind(k, p, f->name, body_expr(k, p, &r, &memo, f->body));
 }
 
-static bool is_half(enum twir_scalar s)
+/* Storage types with whole bytes: floats, whose casts go by way of f32. */
+static bool is_narrow(enum twir_scalar s)
 {
-	return s == TWIR_F16 || s == TWIR_BF16;
+	return twir_is_storage(s) && twir_is_float(s);
+}
+
+static enum twir_scalar bits_of(enum twir_scalar s)
+{
+	return twir_scalar_bits(s) == 16 ? TWIR_U16 : TWIR_U8;
 }
 
 static const struct twir_expr *convert(struct inl *k, const struct path *p, const char *name, const struct twir_expr *e)
@@ -121,22 +127,25 @@ static const struct twir_expr *to_f32_odd(struct inl *k, const struct path *p, c
 	return twir_bitcast(m, TWIR_F32, odd);
 }
 
-static const struct twir_expr *half_cast(struct inl *k, const struct path *p, enum twir_scalar to,
-					 const struct twir_expr *x)
+static const struct twir_expr *storage_cast(struct inl *k, const struct path *p, enum twir_scalar to,
+					    const struct twir_expr *x)
 {
 	struct twir_module *m = k->m;
 	const enum twir_scalar from = x->type.scalar;
 	if (from == to)
 		return x;
-	if (is_half(from)) {
-		const struct twir_expr *bits = twir_bitcast(m, TWIR_U16, x);
-		x = convert(k, p, from == TWIR_F16 ? "f16_to_f32" : "bf16_to_f32", bits);
+	if (twir_is_packed(from) || twir_is_packed(to))
+		tw_raise(TW_ERR_UNSUPPORTED, "a cast of the packed type %s has no lowered form",
+			 twir_scalar_name(twir_is_packed(from) ? from : to));
+	if (is_narrow(from)) {
+		const struct twir_expr *bits = twir_bitcast(m, bits_of(from), x);
+		x = convert(k, p, arena_printf(m->arena, "%s_to_f32", twir_scalar_name(from)), bits);
 	}
-	if (!is_half(to))
+	if (!is_narrow(to))
 		return twir_cast(m, to, x);
 	if (x->type.scalar != TWIR_F32) /* f64 holds every integer that matters exactly */
 		x = to_f32_odd(k, p, twir_cast(m, TWIR_F64, x));
-	return twir_bitcast(m, to, convert(k, p, to == TWIR_F16 ? "f32_to_f16" : "f32_to_bf16", x));
+	return twir_bitcast(m, to, convert(k, p, arena_printf(m->arena, "f32_to_%s", twir_scalar_name(to)), x));
 }
 
 static bool has_work(struct tw_map *memo, const struct twir_expr *e)
@@ -144,8 +153,9 @@ static bool has_work(struct tw_map *memo, const struct twir_expr *e)
 	intptr_t known = (intptr_t)map_get_ptr(memo, e);
 	if (known)
 		return known == 2;
-	bool yes = e->kind == TWIR_Call ||
-		   (e->kind == TWIR_Cast && (is_half(e->type.scalar) || is_half(e->arg[0]->type.scalar)));
+	bool yes =
+		e->kind == TWIR_Call ||
+		(e->kind == TWIR_Cast && (twir_is_storage(e->type.scalar) || twir_is_storage(e->arg[0]->type.scalar)));
 	for (int i = 0; i < e->n && !yes; i++)
 		yes = has_work(memo, e->arg[i]);
 	map_set_ptr(memo, e, (void *)(intptr_t)(yes ? 2 : 1));
@@ -173,8 +183,8 @@ static const struct twir_expr *rewrite(struct inl *k, struct path *p, struct tw_
 	}
 	if (e->kind == TWIR_Call)
 		done = inline_call(k, p, e->u.func, arg);
-	else if (e->kind == TWIR_Cast && (is_half(e->type.scalar) || is_half(arg[0]->type.scalar)))
-		done = half_cast(k, p, e->type.scalar, arg[0]);
+	else if (e->kind == TWIR_Cast && (twir_is_storage(e->type.scalar) || twir_is_storage(arg[0]->type.scalar)))
+		done = storage_cast(k, p, e->type.scalar, arg[0]);
 	else
 		done = twir_with_args(k->m, e, arg);
 	map_set_ptr(&p->memo, e, (void *)done);

@@ -11,6 +11,13 @@ static void verify(struct twir_module *m, const struct twir_program *p)
 #endif
 }
 
+static void find_packed(void *arg, const struct twir_stmt *s)
+{
+	const struct twir_tensor **found = arg;
+	if (s->kind == TWIR_DECLARE && twir_is_packed(s->u.declare.tensor->type))
+		*found = s->u.declare.tensor;
+}
+
 /* What has no meaning on a CPU, by name; and what has no code anywhere yet. */
 static void refuse(const struct twir_program *p, const struct tw_target *t)
 {
@@ -20,10 +27,14 @@ static void refuse(const struct twir_program *p, const struct tw_target *t)
 	if (what)
 		tw_raise(TW_ERR_UNSUPPORTED,
 			 "program '%s' has %s, which is for a GPU: code for a CPU cannot be made of it", p->name, what);
+	const struct twir_tensor *packed = NULL;
 	for (int i = 0; i < p->nparams; i++)
 		if (twir_is_packed(p->params[i]->type))
-			tw_raise(TW_ERR_UNSUPPORTED, "program '%s': tensor '%s' of type %s: packed types have no code",
-				 p->name, p->params[i]->base, twir_scalar_name(p->params[i]->type));
+			packed = p->params[i];
+	twir_visit_block(p->body, find_packed, NULL, &packed);
+	if (packed)
+		tw_raise(TW_ERR_UNSUPPORTED, "program '%s': tensor '%s' of type %s: packed types have no code", p->name,
+			 packed->base, twir_scalar_name(packed->type));
 }
 
 void pass_simplify(struct twir_module *m, struct twir_program *p, const struct tw_target *t)

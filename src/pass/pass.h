@@ -9,7 +9,7 @@
 typedef void tw_pass_fn(struct twir_module *m, struct twir_program *p, const struct tw_target *t);
 
 tw_pass_fn
-	pass_inline_math; /* calls become lets before the statement (guarded when they hold loads under a Cond); f16, bf16 casts too */
+	pass_inline_math; /* calls become lets before the statement (guarded when they hold loads under a Cond); casts of f16, bf16, f8.. too */
 tw_pass_fn pass_bound_within; /* `within` and surplus workers become shorter repeats and guards (If) */
 tw_pass_fn
 	pass_expand_mapping; /* for-mappings become loops and arithmetic on workers; only `for (l) in spatial(L) on lane` regions remain */
