@@ -3,8 +3,8 @@
  * barrier to barrier. */
 #include "ir/interpret_int.h"
 
-#define MAX_FRAME_BYTES ((int64_t)1 << 31)
-#define GPU_WARP	32 /* lanes of a warp where the program launches threads alone */
+#define MAX_BYTES ((int64_t)1 << 31)
+#define GPU_WARP  32 /* lanes of a warp where the program launches threads alone */
 
 struct job {
 	struct twiri_machine x;
@@ -109,14 +109,22 @@ static bool meet(struct twiri_machine *x, struct twiri_frame *f, int64_t from, i
 	return true;
 }
 
-static const char *waiting_for(const struct twiri_machine *x, const struct twiri_frame *f, int64_t threads)
+_Noreturn static void fail_waiting(struct twiri_machine *x, const struct twiri_frame *f, int64_t threads, int64_t block)
 {
-	for (int64_t t = 0; t < threads; t++)
-		if (f[t].status == TWIRI_AT_WARP)
-			return x->code.at[f[t].pc].op == OP_MMA
-				       ? "a matrix instruction is not reached by all lanes of a warp"
-				       : "a shuffle is not reached by all lanes of a warp";
-	return "a barrier is not reached by all threads";
+	const struct twir_stmt *at = NULL;
+	const char *what = "a barrier is not reached by all threads";
+	for (int64_t t = 0; t < threads; t++) {
+		const struct twiri_ins *in = &x->code.at[f[t].pc]; /* of a barrier: the one before */
+		if (f[t].status == TWIRI_AT_WARP) {
+			at = in->op == OP_MMA ? x->accesses.at[x->matrices.at[in->a].access[0]].stmt : NULL;
+			what = in->op == OP_MMA ? "a matrix instruction is not reached by all lanes of a warp"
+						: "a shuffle is not reached by all lanes of a warp";
+			break;
+		}
+		if (f[t].status == TWIRI_AT_BARRIER)
+			at = x->barriers.at[in[-1].b];
+	}
+	twiri_fail(x, at, NULL, "%s of block %lld", what, (long long)block);
 }
 
 static bool release_any(struct twiri_machine *x, struct twiri_frame *f)
@@ -168,14 +176,14 @@ static void run_block(struct twiri_machine *x, struct twiri_frame *f, int64_t bl
 		if (done == threads)
 			return;
 		if (!release_any(x, f))
-			twiri_fail(x, NULL, NULL, "%s of block %lld", waiting_for(x, f, threads), (long long)block);
+			fail_waiting(x, f, threads, block);
 	}
 }
 
 static void run_blocks(struct twiri_machine *x)
 {
 	const int64_t threads = x->extent[TWIR_THREAD];
-	if (threads * x->nslots * (int64_t)sizeof(union twiri_slot) > MAX_FRAME_BYTES)
+	if (threads * x->nslots * (int64_t)sizeof(union twiri_slot) > x->bytes)
 		twiri_fail(x, NULL, NULL, "%lld threads are too many for a program of this size", (long long)threads);
 	struct twiri_frame *f = ARENA_ARRAY(x->arena, struct twiri_frame, threads);
 	for (int64_t t = 0; t < threads; t++)
@@ -267,9 +275,14 @@ static void run_job(struct job *j, void (*fn)(void *arg))
 		tw_raise_error(&e);
 }
 
+static void run_program(void *arg)
+{
+	run_job(arg, do_program);
+}
+
 void twiri_try(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
 	       const struct twir_data *params, const struct twir_limits *limits, struct twir_diagnostic *report,
-	       struct tw_arena *report_arena)
+	       struct tw_arena *report_arena, int64_t *taken)
 {
 	struct job j = {.x = {.m = m,
 			      .name = p->name,
@@ -277,16 +290,23 @@ void twiri_try(struct twir_module *m, const struct twir_program *p, const struct
 			      .program = p,
 			      .binding = b,
 			      .steps = limits->steps > 0 ? limits->steps : INT64_MAX,
+			      .bytes = limits->bytes > 0 ? limits->bytes : MAX_BYTES,
 			      .report = report,
 			      .report_arena = report_arena},
 			.params = params};
-	run_job(&j, do_program);
+	const int64_t steps = j.x.steps;
+	struct tw_error e;
+	const bool ok = tw_try(&e, run_program, &j);
+	if (taken)
+		*taken = steps - j.x.steps;
+	if (!ok)
+		tw_raise_error(&e);
 }
 
 void twir_interpret_within(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
 			   const struct twir_data *params, const struct twir_limits *limits)
 {
-	twiri_try(m, p, b, params, limits, NULL, NULL);
+	twiri_try(m, p, b, params, limits, NULL, NULL, NULL);
 }
 
 void twir_interpret(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
@@ -305,7 +325,8 @@ void twir_interpret_compute(struct twir_module *m, const struct twir_compute *c,
 			      .what = "definition",
 			      .compute = c,
 			      .binding = b,
-			      .steps = INT64_MAX},
+			      .steps = INT64_MAX,
+			      .bytes = MAX_BYTES},
 			.inputs = inputs ? inputs : &none,
 			.out = out};
 	run_job(&j, do_compute);

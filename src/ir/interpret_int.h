@@ -40,7 +40,7 @@ enum twiri_op {
 	OP_REGION,	    /* start of a lane region */
 	OP_LANE_NEXT,	    /* c: distance when all lanes are done */
 	OP_DECLARE,	    /* a: declaration */
-	OP_BARRIER,	    /* a: level */
+	OP_BARRIER,	    /* a: level, b: its number in barriers */
 	OP_SHUFFLE,	    /* b: slot of the second operand, c: kind; all lanes of the warp together */
 	OP_MMA,		    /* a: matrix site; all lanes of the warp together */
 	OP_COMMIT,
@@ -208,6 +208,7 @@ struct twiri_machine {
 	VEC(struct twiri_site) sites;
 	VEC(struct twiri_declare) declares;
 	VEC(struct twiri_matrix) matrices;
+	VEC(const struct twir_stmt *) barriers;
 	VEC(struct twir_tensor *) tensor_of; /* number -> tensor */
 	struct twiri_tensor **tensors;	     /* parameters and shared ones */
 	union twiri_slot *first;	     /* the slots' first values: constants and symbols */
@@ -216,16 +217,17 @@ struct twiri_machine {
 	uint32_t phase; /* of barriers and regions; grows */
 	int64_t serial; /* of core items and blocks */
 	int64_t steps;	/* that may still be taken */
+	int64_t bytes;	/* of the frames of a block's threads, and of one local tensor */
 	struct twir_diagnostic
 		*report; /* where a fault is told beside raising it; texts in report_arena; NULL: nowhere */
 	struct tw_arena *report_arena;
 };
 
-/* interpret.c: twir_interpret_within that also wants every element of the outputs stored and fills in *report when it
- * raises a fault of the program. */
+/* interpret.c: twir_interpret_within that also wants every element of the outputs stored, fills in *report when it raises
+ * a fault of the program, and counts steps. */
 void twiri_try(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
 	       const struct twir_data *params, const struct twir_limits *limits, struct twir_diagnostic *report,
-	       struct tw_arena *report_arena);
+	       struct tw_arena *report_arena, int64_t *taken);
 
 /* interpret_arith.c */
 enum twiri_class twiri_class_of(enum twir_scalar s);

@@ -7,8 +7,6 @@
 #include "ir/interpret_int.h"
 #include "ir/ir_int.h"
 
-#define MAX_LOCAL_BYTES ((int64_t)1 << 31) /* of one shared or register tensor: more is a wrong size, not a program */
-
 static void print_statement(struct tw_buf *b, struct tw_arena *a, const struct twir_stmt *s)
 {
 	switch (s->kind) {
@@ -327,7 +325,7 @@ void twiri_declare(struct twiri_machine *x, struct twiri_frame *f, const struct 
 		d->mirror = own->mirror;
 		cells = d->mirror->local * (x->gpu ? 1 : d->mirror->workers);
 	}
-	if (cells > MAX_LOCAL_BYTES / d->bytes)
+	if (cells > x->bytes / d->bytes)
 		twiri_fail(x, decl->stmt, NULL, "%lld elements are too many for a local tensor", (long long)cells);
 	twiri_step(x, cells / 64);
 	const bool track = shared || (!x->gpu && !d->mirror);

@@ -622,7 +622,8 @@ void twir_interpret(struct twir_module *m, const struct twir_program *p, const s
 		    const struct twir_data *params);
 /* The same within limits, for programs that nobody vouches for. */
 struct twir_limits {
-	int64_t steps; /* turns of loops of all workers together and bodies of theirs; beyond it TW_ERR_CANCELLED is raised; 0: none */
+	int64_t steps; /* turns of loops of all workers together, and work as long; beyond it TW_ERR_CANCELLED is raised; 0: none */
+	int64_t bytes; /* of the state of a block's threads, and of a local tensor; 0: 2 GiB */
 };
 void twir_interpret_within(struct twir_module *m, const struct twir_program *p, const struct twir_binding *b,
 			   const struct twir_data *params, const struct twir_limits *limits);

@@ -269,6 +269,22 @@ static bool by_extreme(struct proof *s, const struct twirs_poly *p, int depth)
 	return false;
 }
 
+/* Has q a term of t's sign with some of t's atoms and no others? */
+static bool may_cancel(const struct twirs_poly *q, const struct twirs_mono *t, bool negative)
+{
+	for (int i = 0; i < q->n; i++) {
+		const struct twirs_mono *tq = &q->t[i];
+		int j = 0;
+		if ((tq->k < 0) != negative || tq->n > t->n)
+			continue;
+		for (int at = 0; at < t->n && j < tq->n; at++)
+			j += t->a[at] == tq->a[j];
+		if (j == tq->n)
+			return true;
+	}
+	return false;
+}
+
 /* A term without a lower bound has to be cancelled: is there a fact, or the definition of an atom, that could do it? */
 static bool has_cover(const struct proof *s, const struct twirs_poly *p, const struct twirs_mono *t)
 {
@@ -280,16 +296,8 @@ static bool has_cover(const struct proof *s, const struct twirs_poly *p, const s
 	}
 	for (int k = state->facts.n - 1; k >= 0; k--) {
 		const struct twirs_poly *q = state->facts.at[k];
-		for (int i = 0; i < q->n; i++) {
-			const struct twirs_mono *tq = &q->t[i];
-			if ((tq->k < 0) != (t->k < 0) || tq->n > t->n)
-				continue;
-			int j = 0;
-			for (int at = 0; at < t->n && j < tq->n; at++)
-				j += t->a[at] == tq->a[j];
-			if (j == tq->n)
-				return true;
-		}
+		if (may_cancel(q, t, t->k < 0))
+			return true;
 		/* the fact's own number, when the rest of it meets another term */
 		for (int i = 0; i < q->n && (q->c < 0) == (t->k < 0) && q->c; i++)
 			for (int n = 0; n < p->n; n++) {
@@ -301,6 +309,16 @@ static bool has_cover(const struct proof *s, const struct twirs_poly *p, const s
 					return true;
 			}
 	}
+	for (int k = 0; k < p->n; k++)
+		for (int i = 0; i < p->t[k].n; i++) {
+			const struct twir_expr *e = p->t[k].a[i];
+			struct twirs_poly x;
+			if (e->kind != TWIR_Div && e->kind != TWIR_Ceildiv && e->kind != TWIR_Mod)
+				continue;
+			twirs_poly_of(e->arg[0], &x);
+			if (may_cancel(&x, t, true) || may_cancel(&x, t, false))
+				return true;
+		}
 	return false;
 }
 

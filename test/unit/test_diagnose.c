@@ -1,0 +1,313 @@
+/* rooms: base tmap ir */
+/* test_diagnose.c: what a person is told of a program. Sound programs of the corpus are proved so but for listed places;
+ * every kind of fault is found, with its place; programs that lose a barrier, a bound or an index are no longer proved. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "ir/ir.h"
+
+#define UNUSED __attribute__((unused))
+
+struct job {
+	struct tw_arena *a;
+	const char *text, *program;
+	struct twir_diagnostics d;
+};
+
+static void do_diagnose(void *arg)
+{
+	struct job *j = arg;
+	struct twir_module *m = twir_module_new(j->a);
+	twir_parse(m, "test", j->text);
+	const struct twir_program *p = j->program ? twir_program_find(m, j->program) : m->programs.at[0];
+	j->d = twir_diagnose_program(m, p, j->a);
+}
+
+static struct job diagnose(const char *text, const char *program)
+{
+	struct job j = {.a = arena_new(), .text = text, .program = program};
+	struct tw_error e;
+	if (!tw_try(&e, do_diagnose, &j)) {
+		print_error("%s\n%s\n", text, e.text);
+		fail();
+	}
+	return j;
+}
+
+static void show(const struct job *j)
+{
+	for (int i = 0; i < j->d.n; i++)
+		print_error("%d:%d: %s: %s\n", j->d.at[i].line, j->d.at[i].column,
+			    twir_severity_name(j->d.at[i].severity), j->d.at[i].text);
+}
+
+static char *read_text(const char *name)
+{
+	static char text[1 << 16];
+	FILE *f = fopen(name, "rb");
+	assert_non_null(f);
+	const size_t n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = 0;
+	fclose(f);
+	return text;
+}
+
+/* Lines that are not proved, ended by 0. */
+struct sound {
+	const char *file, *program;
+	int unproved[4];
+};
+
+static void sound_programs(void **state UNUSED)
+{
+	static const struct sound all[] = {
+		{"test/ir/add_relu.tw", "add_relu", {0}},
+		{"test/ir/in_place.tw", "scale", {0}},
+		{"test/ir/in_place.tw", "relayout", {0}},
+		{"test/ir/matmul_packed.tw", "pack_b", {0}},
+		{"test/ir/matmul_packed.tw", "matmul", {25, 0}},	/* sums come from the turn before */
+		{"test/ir/matmul_simt.tw", "matmul_simt", {45, 48, 0}}, /* so does the other buffer's half */
+		{"test/ir/reductions.tw", "row_stats", {0}},
+		{"test/ir/softmax.tw", "softmax", {0}},
+	};
+	for (int k = 0; k < TW_COUNT(all); k++) {
+		struct job j = diagnose(read_text(all[k].file), all[k].program);
+		bool same = j.d.count[TWIR_ERROR] == 0 && j.d.count[TWIR_UNPROVED] == j.d.n;
+		int n = 0;
+		while (all[k].unproved[n])
+			n++;
+		same &= j.d.n == n;
+		for (int i = 0; i < n && same; i++)
+			same = j.d.at[i].line == all[k].unproved[i];
+		if (!same) {
+			print_error("%s: %s\n", all[k].file, all[k].program);
+			show(&j);
+			fail();
+		}
+		arena_free(j.a);
+	}
+}
+
+/* The first diagnostic of the severity at the place has the part. */
+static void expect(const char *text, enum twir_severity severity, int line, int column, const char *part)
+{
+	struct job j = diagnose(text, NULL);
+	for (int i = 0; i < j.d.n; i++) {
+		const struct twir_diagnostic *x = &j.d.at[i];
+		if (x->severity == severity && x->line == line && x->column == column && strstr(x->text, part)) {
+			arena_free(j.a);
+			return;
+		}
+	}
+	print_error("%s\nnot found: %d:%d: %s\n", text, line, column, part);
+	show(&j);
+	fail();
+}
+
+static void proved(const char *text)
+{
+	struct job j = diagnose(text, NULL);
+	if (j.d.n) {
+		print_error("%s\n", text);
+		show(&j);
+		fail();
+	}
+	arena_free(j.a);
+}
+
+#define CPU "symbol N;\nprogram p(A: f32[N], out B: f32[N]) launch core(ceil_div(N, 16)), lane(16) {\n"
+#define GPU "program p(A: f32[64], out B: f32[64]) launch block(1), thread(64) {\n"
+
+static void structure(void **state UNUSED)
+{
+	expect(CPU "  B[0] = A[0];\n  A[0] = 1.0;\n}", TWIR_ERROR, 4, 3, "store to input 'A'");
+	expect("program p(out B: f32[64]) launch block(1), thread(64) {\n  for (i) in spatial(65) on thread { B[i] = "
+	       "0.0; } }",
+	       TWIR_ERROR, 2, 3, "the mapping needs 65 workers, the launch has 64");
+	expect(CPU "  barrier block;\n}", TWIR_ERROR, 3, 3, "the program is not launched on block");
+}
+
+static void bounds(void **state UNUSED)
+{
+	expect(CPU "  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) {\n    B[i] = A[i];\n  }\n}",
+	       TWIR_ERROR, 4, 5, "out of bounds (with N = 1)");
+	/* facts of sizes make it right */
+	proved("symbol N multiple 16;\nprogram p(A: f32[N], out B: f32[N]) launch core(ceil_div(N, 16)), lane(16) {\n"
+	       "  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) { B[i] = A[i]; } }");
+	proved(CPU
+	       "  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) { B[i] = i + 1 < N ? "
+	       "A[i + 1] : 0.0; } }");
+	expect(CPU "  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) {\n    B[i] = A[i + "
+		   "1];\n"
+		   "  } }",
+	       TWIR_ERROR, 4, 5, "out of bounds");
+	/* only a large size tells, so it is merely not proved */
+	expect("symbol N in 1..100000;\nprogram p(A: f32[1000], out B: f32[N]) launch core(N) {\n"
+	       "  for (i) in spatial(N) on core {\n    B[i] = A[i];\n  } }",
+	       TWIR_UNPROVED, 4, 5, "bounds of A[i]: is index 0, i, within 0 .. 1000 - 1?");
+	expect("symbol N;\nprogram p(I: i64[N], A: f32[N], out B: f32[N]) launch core(N) {\n"
+	       "  for (i) in spatial(N) on core {\n    B[i] = A[index(I[i])];\n  } }",
+	       TWIR_UNPROVED, 4, 5, "bounds of A[");
+}
+
+static void assignment(void **state UNUSED)
+{
+	expect(GPU "  shared s: f32[64];\n  for (i) in spatial(64) on thread {\n    B[i] = s[i];\n  }\n}", TWIR_ERROR,
+	       4, 5, "read before it was written");
+	expect("symbol N in 1..4000;\nprogram p(A: f32[N], out B: f32[N]) launch core(1) {\n  register x: f32[1];\n"
+	       "  for i in repeat(N) {\n    if A[i] > 1000000.0 {\n      B[i] = x[0];\n    } else {\n      B[i] = "
+	       "0.0;\n    }\n  }\n}",
+	       TWIR_ERROR, 6, 7, "x[0] is read before anything is stored to x");
+	expect("symbol N in 1..4000;\nprogram p(A: f32[N], out B: f32[N]) launch core(1) {\n  register x: f32[1];\n"
+	       "  for i in repeat(N) {\n    if A[i] > 0.0 {\n      x[0] = A[i];\n    }\n    B[i] = A[0] > 3.0 ? x[0] : "
+	       "0.0;\n  }\n}",
+	       TWIR_UNPROVED, 8, 5, "is x[0] stored before it is read?");
+	proved("symbol N;\nprogram p(A: f32[N], out B: f32[N]) launch core(1) {\n  register x: f32[4];\n"
+	       "  for i in repeat(N) {\n    for k in repeat(4) { x[k] = A[i]; }\n    B[i] = x[3] + x[0];\n  }\n}");
+	expect("symbol N;\nprogram p(A: f32[N], out B: f32[N]) launch core(1) {\n  register x: f32[4];\n"
+	       "  for i in repeat(N) {\n    for k in repeat(3) { x[k] = A[i]; }\n    B[i] = x[3] + x[0];\n  }\n}",
+	       TWIR_ERROR, 6, 5, "read before it was written");
+}
+
+static void barriers(void **state UNUSED)
+{
+	expect(GPU "  if thread < 32 {\n    barrier block;\n  }\n  for (i) in spatial(64) on thread { B[i] = A[i]; } }",
+	       TWIR_ERROR, 3, 5,
+	       "under a condition that differs between the threads it waits for: thread < 32 (line 2)");
+	expect(GPU "  for k in repeat(thread % 3) {\n    barrier block;\n  }\n  for (i) in spatial(64) on thread { "
+		   "B[i] = A[i]; } }",
+	       TWIR_ERROR, 3, 5, "under a number of turns that differs");
+	expect(GPU "  let t = thread * 2;\n  if t < 70 {\n    if A[0] > 0.0 {\n      barrier block;\n    }\n  }\n"
+		   "  for (i) in spatial(64) on thread { B[i] = A[i]; } }",
+	       TWIR_ERROR, 5, 7, "differs between the threads");
+	expect(GPU
+	       "  register x: f32[64] mirrors spatial(64);\n  for (i) in spatial(64) on thread { x[i] = 1.0; }\n"
+	       "  if x[thread] > 0.0 {\n    barrier block;\n  }\n  for (i) in spatial(64) on thread { B[i] = A[i]; } }",
+	       TWIR_ERROR, 5, 5, "differs between the threads");
+	/* warps wait for their lanes only */
+	proved("program p(A: f32[64], out B: f32[64]) launch block(1), warp(2), lane(32) {\n"
+	       "  if warp == 0 {\n    barrier warp;\n  }\n  for (w, l) in spatial(2, 32) on (warp, lane) { B[32 * w + "
+	       "l] = 0.0; }\n}");
+	expect("program p(A: f32[64], out B: f32[64]) launch block(1), warp(2), lane(32) {\n"
+	       "  if lane < 31 {\n    barrier warp;\n  }\n  for (w, l) in spatial(2, 32) on (warp, lane) { B[32 * w + "
+	       "l] = 0.0; }\n}",
+	       TWIR_ERROR, 3, 5, "barrier warp under a condition");
+	proved("symbol N;\nprogram p(A: f32[64], out B: f32[64]) launch block(1), thread(64) {\n"
+	       "  for k in repeat(N) {\n    barrier block;\n  }\n  for (i) in spatial(64) on thread { B[i] = A[i]; } "
+	       "}");
+}
+
+static void outputs(void **state UNUSED)
+{
+	expect(CPU "  let x = A[0];\n}", TWIR_ERROR, 0, 0, "output B is never stored to");
+	expect("symbol N, K;\nprogram p(A: f32[N], out B: f32[N]) launch core(N) {\n  for k in repeat(K) {\n    "
+	       "B[core] = A[core];\n"
+	       "  }\n}",
+	       TWIR_ERROR, 4, 5, "stored a second time");
+	expect("symbol N;\nprogram p(A: f32[N], out B: f32[N]) launch core(N) {\n  if core > 0 {\n    B[core] = "
+	       "A[core];\n  }\n}",
+	       TWIR_ERROR, 0, 0, "B[0] is never stored");
+	expect("symbol N, M;\nprogram p(A: f32[N, M], out B: f32[N, M]) launch core(N * M) {\n"
+	       "  for (i, j) in spatial(N, M) on core {\n    B[i, j / 2 * 2] = A[i, j];\n  }\n}",
+	       TWIR_ERROR, 4, 5, "stored a second time");
+	proved("symbol N, M;\nprogram p(A: f32[N, M], out B: f32[M, N]) launch core(N * M) {\n"
+	       "  for (i, j) in spatial(N, M) on core {\n    if A[i, j] > 0.0 {\n      B[j, i] = A[i, j];\n    } else "
+	       "{\n"
+	       "      B[j, i] = 0.0;\n    }\n  }\n}");
+	proved("program p(A: f32[64], out B: f32[4, 16]) launch block(1), thread(64) {\n  B[thread / 16, thread % 16] "
+	       "= "
+	       "A[thread];\n}");
+	proved("symbol N, K in 1..100;\nprogram p(A: f32[N], out B: f32[N]) launch core(N) {\n  for k in repeat(K) {\n"
+	       "    if k == K - 1 {\n      B[core] = A[core];\n    }\n  }\n}");
+}
+
+static void races(void **state UNUSED)
+{
+	expect(GPU "  shared s: f32[64];\n  for (i) in spatial(64) on thread { s[i / 2] = 1.0; }\n"
+		   "  for (i) in spatial(64) on thread { B[i] = A[i]; } }",
+	       TWIR_ERROR, 3, 38, "race: written by two workers");
+	expect(GPU "  shared s: f32[64];\n  for (i) in spatial(64) on thread { s[i] = 1.0; }\n"
+		   "  for (i) in spatial(64) on thread {\n    B[i] = s[63 - i];\n  } }",
+	       TWIR_ERROR, 5, 5, "s[63");
+	proved(GPU "  shared s: f32[64];\n  for (i) in spatial(64) on thread { s[i] = 1.0; }\n"
+		   "  for (i) in spatial(64) on thread {\n    B[i] = s[i];\n  } }");
+	proved(GPU "  shared s: f32[64];\n  for (i) in spatial(64) on thread { s[i] = 1.0; }\n  barrier block;\n"
+		   "  for (i) in spatial(64) on thread {\n    B[i] = s[63 - i];\n  } }");
+	/* by one thread alone */
+	proved(GPU "  shared s: f32[1];\n  if thread == 0 {\n    s[0] = A[0];\n  }\n  barrier block;\n"
+		   "  for (i) in spatial(64) on thread {\n    B[i] = s[0];\n  } }");
+	/* from one turn of a loop to the next */
+	expect("symbol N in 64..64;\nprogram p(A: f32[64, N], out B: f32[64]) launch block(1), thread(64) {\n  shared "
+	       "s: f32[64];\n"
+	       "  register x: f32[64] mirrors spatial(64);\n  for (i) in spatial(64) on thread { x[i] = 0.0; }\n"
+	       "  for k in repeat(N) {\n    for (i) in spatial(64) on thread { s[i] = A[i, k]; }\n    barrier block;\n"
+	       "    for (i) in spatial(64) on thread { x[i] = x[i] + s[63 - i]; }\n  }\n"
+	       "  for (i) in spatial(64) on thread { B[i] = x[i]; } }",
+	       TWIR_ERROR, 9, 40, "race");
+	/* lanes of a CPU */
+	expect(CPU "  shared s: f32[16];\n  for (l) in spatial(16) on lane { s[l] = 1.0; }\n"
+		   "  for (l) in spatial(16) on lane {\n    s[l] = s[15 - l];\n  }\n"
+		   "  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) { B[i] = A[i]; } }",
+	       TWIR_ERROR, 6, 5, "race");
+}
+
+/* What a sound text becomes when one part of it is another. */
+static char *with(const char *text, const char *part, const char *by, int nth)
+{
+	const char *at = strstr(text, part);
+	for (; nth > 0 && at; nth--)
+		at = strstr(at + 1, part);
+	assert_non_null(at);
+	static char out[1 << 16];
+	snprintf(out, sizeof(out), "%.*s%s%s", (int)(at - text), text, by, at + strlen(part));
+	return out;
+}
+
+static void mutants(void **state UNUSED)
+{
+	static const struct {
+		const char *part, *by;
+		int nth;
+	} all[] = {
+		{"barrier block;", "", 0},
+		{"barrier block;", "", 1},
+		{"As[(s + 1) % 2, i, k] = ", "As[s % 2, i, k] = ", 0},
+		{"Bs[(s + 1) % 2, k, j] = ", "Bs[(s + 2) % 2, k, j] = ", 0},
+		{"within (M - i0, N - j0)", "within (M - i0 + 1, N - j0)", 0},
+		{"within (M - i0, N - j0)", "within (M - i0, N - j0 - 1)", 0},
+		{"C[i0 + i, j0 + j]", "C[i0 + i, j0 + j / 2]", 0},
+		{"i0 + i < M and k < first", "k < first", 0},
+		{"let first = K - 8 * (tiles - 1);", "let first = K - 8 * tiles;", 0},
+		{"acc[i, j] = 0.0;", "", 0},
+		{"shared Bs: f32[2, 8, 128];", "shared Bs: f32[2, 7, 128];", 0},
+		{"map load_b = repeat(4, 1) * spatial(2, 128);", "map load_b = repeat(3, 1) * spatial(2, 128);", 0},
+	};
+	char text[1 << 16];
+	strcpy(text, read_text("test/ir/matmul_simt.tw"));
+	for (int k = 0; k < TW_COUNT(all); k++) {
+		struct job j = {.a = arena_new(), .text = with(text, all[k].part, all[k].by, all[k].nth)};
+		struct tw_error e;
+		/* told as an error, by the parser's or verifier's own rules too */
+		if (tw_try(&e, do_diagnose, &j) && j.d.count[TWIR_ERROR] == 0) {
+			print_error("%s, as %s\n", all[k].part, all[k].by);
+			show(&j);
+			fail();
+		}
+		arena_free(j.a);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sound_programs), cmocka_unit_test(structure), cmocka_unit_test(bounds),
+		cmocka_unit_test(assignment),	  cmocka_unit_test(barriers),  cmocka_unit_test(outputs),
+		cmocka_unit_test(races),	  cmocka_unit_test(mutants),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
