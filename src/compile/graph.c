@@ -48,6 +48,7 @@ static void read_graph(void *arg)
 					      .fixed_names = o->fixed_names,
 					      .fixed_values = o->fixed_values};
 	c->m = twir_module_new(c->arena);
+	c->m->lanes = c->target.lanes;
 	c->g = tw_onnx_import(c->arena, c->m, &source);
 	c->g->wants_values = !r->values;
 	if (r->values)

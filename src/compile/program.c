@@ -48,11 +48,23 @@ static void describe(struct tw_program *p)
 	}
 }
 
+/* Of the host, or of it with the instruction set that is asked for. */
+static int lanes_of(const struct tw_compile_options *o)
+{
+	struct tw_target t;
+	enum tw_isa isa;
+	tw_target_host(&t);
+	if (o && o->isa && tw_isa_parse(o->isa, &isa))
+		tw_target_with_isa(&t, isa);
+	return t.lanes;
+}
+
 static void open_text(void *arg)
 {
 	const struct opening *o = arg;
 	struct tw_program *p = o->p;
 	p->m = twir_module_new(p->arena);
+	p->m->lanes = lanes_of(NULL);
 	twir_parse(p->m, p->name, p->text);
 	verify_all(p->m);
 	if (o->which) {
@@ -236,6 +248,7 @@ void twpr_copy(struct twpr_copy *c, const struct tw_program *p, const struct tw_
 	if (tw_program_choose(p, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 	c->m = twir_module_new(c->arena);
+	c->m->lanes = lanes_of(o);
 	twir_parse(c->m, p->name, p->text);
 	c->program = twir_program_find(c->m, p->chosen->name);
 	TW_CHECK(c->program, "the text has been parsed before");

@@ -23,7 +23,8 @@ struct twpr_copy {
 	struct twir_program *program;
 };
 
-/* Raises. Parses the text anew into c->arena; symbols of o->fixed_names get their one value. */
+/* Raises. Parses the text anew into c->arena; symbols of o->fixed_names get their one value, lanes(TYPE) is
+   as of o->isa. */
 void twpr_copy(struct twpr_copy *c, const struct tw_program *p, const struct tw_compile_options *o);
 /* Runs fn with a copy; the arena is freed whatever happens. */
 enum tw_code twpr_with_copy(const struct tw_program *p, const struct tw_compile_options *o,

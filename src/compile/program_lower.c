@@ -36,6 +36,14 @@ static void choose_target(const struct twir_program *p, const char *name, struct
 			 p->name, t->gpu);
 }
 
+/* The text is read for the instruction set that it is lowered for. */
+static struct tw_compile_options for_target(const struct tw_compile_options *o, const char *target)
+{
+	struct tw_compile_options with = o ? *o : (struct tw_compile_options){0};
+	with.isa = target;
+	return with;
+}
+
 struct staging {
 	const char *pass, *target;
 	struct twpr_copy *copy;
@@ -76,7 +84,8 @@ enum tw_code tw_program_stage(const struct tw_program *p, const char *pass, cons
 			      const struct tw_compile_options *o, char **text, struct tw_error *e)
 {
 	struct staging s = {.pass = pass, .target = target};
-	const enum tw_code code = twpr_with_copy(p, o, stage, &s, e);
+	const struct tw_compile_options with = for_target(o, target);
+	const enum tw_code code = twpr_with_copy(p, &with, stage, &s, e);
 	*text = code == TW_ERR_OK ? s.text : NULL;
 	if (code != TW_ERR_OK)
 		free(s.text);
@@ -106,7 +115,8 @@ enum tw_code tw_program_emit(const struct tw_program *p, const char *target, con
 			     char **text, struct tw_error *e)
 {
 	struct emitting x = {.target = target};
-	const enum tw_code code = twpr_with_copy(p, o, emit, &x, e);
+	const struct tw_compile_options with = for_target(o, target);
+	const enum tw_code code = twpr_with_copy(p, &with, emit, &x, e);
 	*text = code == TW_ERR_OK ? x.text : NULL;
 	return code;
 }

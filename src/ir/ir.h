@@ -32,9 +32,10 @@
 #include "base/base.h"
 #include "tmap/tmap.h"
 
-#define TWIR_MAX_RANK  8
-#define TWIR_MAX_DEPTH 3000 /* of an expression; beyond it the constructors raise TW_ERR_UNSUPPORTED */
-#define TWIR_MAX_LANES 256
+#define TWIR_MAX_RANK	 8
+#define TWIR_MAX_DEPTH	 3000 /* of an expression; beyond it the constructors raise TW_ERR_UNSUPPORTED */
+#define TWIR_MAX_LANES	 256
+#define TWIR_USUAL_LANES 16
 
 enum twir_scalar {
 	TWIR_VOID,
@@ -337,6 +338,7 @@ struct twir_module {
 	struct tw_strmap symbol_of; /* symbols by the name they were asked for */
 	struct tw_strmap func_of;   /* funcs by name */
 	bool math_loaded;
+	int lanes; /* lanes(f32) in texts: of 32 bits in a vector register of the machine that they are read for; 0: TWIR_USUAL_LANES */
 };
 
 /* types.c */

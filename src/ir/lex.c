@@ -182,6 +182,14 @@ int64_t twir_take_int(struct twir_parser *p, const char *what)
 {
 	const struct twir_tok start = p->tok;
 	const bool minus = twir_take(p, "-");
+	const struct twir_expr *constant =
+		p->tok.kind == TK_NAME ? strmap_get(&p->consts, arena_strndup(p->scratch, p->tok.at, (size_t)p->tok.n))
+				       : NULL;
+	int64_t known;
+	if (constant && !minus && twir_const_int(constant, &known)) {
+		twir_next(p);
+		return known;
+	}
 	if (p->tok.kind != TK_NUMBER)
 		twir_fail(p, &p->tok, NULL, "expected %s, a whole number, found %s", what, shown(p));
 	uint64_t v = 0;

@@ -24,7 +24,7 @@ static void parse_symbol(struct twir_parser *p)
 			multiple = twir_take_int(p, "the divisor");
 		if (hi < lo || multiple < 1)
 			twir_fail(p, &at, "symbol N in 1..4096 multiple 8;", "the facts of '%s' leave no value", name);
-		if (twir_lookup(p, name))
+		if (twir_lookup(p, name) || strmap_get(&p->consts, name))
 			twir_fail(p, &at, NULL, "'%s' is already declared", name);
 		struct twir_var *v = strmap_get(&p->symbols, name);
 		if (v) {
@@ -42,6 +42,23 @@ static void parse_symbol(struct twir_parser *p)
 		bind_symbol(p, v);
 	} while (twir_take(p, ","));
 	twir_expect(p, ";", NULL);
+}
+
+/* const NAME = E;   a number that is known while the text is read: it stands for its value, so that sizes of register tiles can speak of the machine */
+static void parse_const(struct twir_parser *p)
+{
+	const struct twir_tok at = p->tok;
+	const char *name = twir_take_name(p, "the name of a constant");
+	twir_expect(p, "=", "const L = lanes(f32);");
+	const struct twir_tok value_at = p->tok;
+	const struct twir_expr *value = twir_parse_expr(p);
+	if (value->kind != TWIR_Const)
+		twir_fail(p, &value_at, "numbers, other constants and lanes(TYPE)",
+			  "the value of '%s' is not known here", name);
+	twir_expect(p, ";", NULL);
+	if (twir_lookup(p, name) || strmap_get(&p->symbols, name) || strmap_get(&p->consts, name))
+		twir_fail(p, &at, NULL, "'%s' is already declared", name);
+	strmap_set(&p->consts, name, (void *)(uintptr_t)value);
 }
 
 /* Only loads and sizes do not belong in a func; no names give it access to either, but workers have names everywhere. */
@@ -250,6 +267,8 @@ static void parse_module(void *arg)
 			return;
 		if (twir_take(p, "symbol"))
 			parse_symbol(p);
+		else if (twir_take(p, "const"))
+			parse_const(p);
 		else if (twir_take(p, "func"))
 			parse_func(p);
 		else if (twir_take(p, "tensor"))
@@ -262,7 +281,7 @@ static void parse_module(void *arg)
 			twir_parse_launch(p);
 		else
 			twir_fail(p, &at, "for example: program f(A: f32[4], out B: f32[4]) { .. }",
-				  "expected symbol, func, tensor, define, program or launch");
+				  "expected symbol, const, func, tensor, define, program or launch");
 	}
 }
 
@@ -291,6 +310,7 @@ void twir_parse(struct twir_module *m, const char *name, const char *text)
 	struct twir_parser p = {.m = m, .scratch = arena_new(), .name = name, .text = text};
 	strmap_init(&p.names, p.scratch);
 	strmap_init(&p.symbols, p.scratch);
+	strmap_init(&p.consts, p.scratch);
 	struct tw_error error;
 	const bool ok = tw_try(&error, start, &p);
 	arena_free(p.scratch);

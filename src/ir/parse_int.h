@@ -1,6 +1,6 @@
 /* parse_int: the lexer and the parts of the recursive-descent parser of .tw texts.
  *
- *   module    { symbol NAME [in LO..[HI]] [multiple N], ..;  |  func NAME(x: TYPE, ..): TYPE { {let x = E;} return E; }
+ *   module    { symbol NAME [in LO..[HI]] [multiple N], ..;  |  const NAME = E;  |  func NAME(x: TYPE, ..): TYPE { {let x = E;} return E; }
  *             | tensor TENSOR;  |  define TENSOR = (i, ..) => E [from "ORIGIN"];
  *             | program NAME([out] TENSOR [alias INPUT], ..) [launch LEVEL(E), ..] BLOCK
  *             | launch NAME([out] TENSOR, ..) BLOCK }
@@ -56,6 +56,7 @@ struct twir_parser {
 	int depth;
 	struct tw_strmap names;	  /* name -> struct twir_entry */
 	struct tw_strmap symbols; /* of the module, by the names they have in texts */
+	struct tw_strmap consts;  /* of the text: name -> expr, a Const */
 	VEC(struct twir_entry *) scope;
 	int floor;	 /* bindings below it are invisible: programs and funcs see only their own */
 	bool no_symbols; /* in funcs */

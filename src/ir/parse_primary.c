@@ -396,6 +396,15 @@ static const struct twir_expr *parse_vector_cast(struct twir_parser *p, const st
 	return twir_splat_to(p->m, e, to.lanes);
 }
 
+/* lanes(f32): how many numbers of a type a vector register of the machine holds */
+static const struct twir_expr *parse_lanes_of(struct twir_parser *p)
+{
+	const struct twir_type t = twir_parse_type(p);
+	const int64_t bytes = 4 * (p->m->lanes ? p->m->lanes : TWIR_USUAL_LANES),
+		      n = bytes / twir_scalar_bytes(t.scalar);
+	return twir_index(p->m, n > 1 ? n : 1);
+}
+
 static const struct twir_expr *parse_call_like(struct twir_parser *p, const struct twir_tok *at, const char *name)
 {
 	for (int k = 0; k < TWIR_KINDS; k++)
@@ -414,6 +423,8 @@ static const struct twir_expr *parse_call_like(struct twir_parser *p, const stru
 			twir_fail(p, at, "iota_i32(16)", "iota needs an integer type");
 		return twir_iota(p->m, s, parse_lanes(p));
 	}
+	if (strcmp(name, "lanes") == 0)
+		return parse_lanes_of(p);
 	if (strcmp(name, "reduce") == 0)
 		return parse_reduce(p, at);
 	if (strcmp(name, "gather") == 0)
@@ -442,6 +453,9 @@ static const struct twir_expr *parse_word(struct twir_parser *p, const struct tw
 		return parse_guard(p, parse_load(p, at, b->what));
 	if (b)
 		twir_fail(p, at, "a mapping follows 'in' or 'mirrors'", "'%s' is a mapping, not a value", name);
+	const struct twir_expr *constant = strmap_get(&p->consts, name);
+	if (constant)
+		return constant;
 	struct twir_var *symbol = p->no_symbols ? NULL : strmap_get(&p->symbols, name);
 	if (symbol)
 		return twir_var(p->m, symbol);

@@ -119,7 +119,7 @@ static void refused(void **state)
 		const char *text, *place, *why;
 	} cases[] = {
 		{"program", ":1:8:", "name of a program"},
-		{"hello", ":1:1:", "expected symbol, func, tensor, define, program or launch"},
+		{"hello", ":1:1:", "expected symbol, const, func, tensor, define, program or launch"},
 		{"symbol N in 4..2;", ":1:8:", "leave no value"},
 		{"symbol N in -4..-5;", ":1:8:", "leave no value"},
 		{"symbol N in 1..8;\nsymbol N;", ":2:8:", "other facts"},
@@ -179,6 +179,12 @@ static void refused(void **state)
 		{"program p(X: f32[4]) { prefetch X[0 +: 2]; }", ":1:24:", "one element"},
 		{"program p(X: index[4]) { prefetch X[X[0]]; }", ":1:26:", "loads nothing"},
 		{"program p() { register r: f32[1]; prefetch r[0]; }", ":1:35:", "not in memory"},
+		{"symbol N; const C = N + 1;", ":1:21:", "not known here"},
+		{"const C = 1; const C = 1;", ":1:20:", "already declared"},
+		{"const C = 1; symbol C;", ":1:21:", "already declared"},
+		{"symbol C; const C = 1;", ":1:17:", "already declared"},
+		{"const C = lanes(9);", ":1:17:", "type"},
+		{"program p(A: f32[C]) { } const C = 1;", ":1:18:", "not declared"},
 		{"program p() { specialise true { } else { } }", ":1:35:", "no else"},
 		{"program p() { let x = 1 }", ":1:25:", "expected ';'"},
 		{"program p() { ", ":1:15:", "expected"},
@@ -482,6 +488,34 @@ static void library(void **state)
 	arena_free(a);
 }
 
+/* A const stands for its value, and lanes(TYPE) for the machine's. */
+static void named_constants(void **state)
+{
+	(void)state;
+	static const char text[] =
+		"const L = lanes(f32);\nconst M = L == 16 ? 8 : 4;\n"
+		"program p(A: f32[M], out B: f32[L]) launch core(1), lane(L)\n{\n"
+		"  for (l) in spatial(L) on lane { B[l] = A[l % M] + f32(lanes(f64) + lanes(u8)); }\n}\n";
+	static const int lanes[] = {0, 16, 8, 4};
+	for (int i = 0; i < TW_COUNT(lanes); i++) {
+		struct tw_arena *a = arena_new();
+		struct twir_module *m = twir_module_new(a);
+		const int n = lanes[i] ? lanes[i] : TWIR_USUAL_LANES;
+		m->lanes = lanes[i];
+		twir_parse(m, "named", text);
+		struct job j = {
+			.a = a,
+			.name = "plain",
+			.text = arena_printf(a,
+					     "program p(A: f32[%d], out B: f32[%d]) launch core(1), lane(%d)\n{\n"
+					     "  for (l) in spatial(%d) on lane { B[l] = A[l %% %d] + f32(%d); }\n}\n",
+					     n == 16 ? 8 : 4, n, n, n, n == 16 ? 8 : 4, n / 2 + 4 * n)};
+		must_parse(&j);
+		assert_string_equal(twir_print_module(a, m), j.printed);
+		arena_free(a);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1) {
@@ -499,7 +533,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(corpus),    cmocka_unit_test(refused), cmocka_unit_test(unverified),
 		cmocka_unit_test(mutations), cmocka_unit_test(attacks), cmocka_unit_test(shared_parts),
-		cmocka_unit_test(constants), cmocka_unit_test(library),
+		cmocka_unit_test(constants), cmocka_unit_test(library), cmocka_unit_test(named_constants),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
