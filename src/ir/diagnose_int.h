@@ -26,7 +26,7 @@ struct twird_frame {
 	const struct twir_expr *cond;					      /* holds inside */
 };
 
-enum twird_kind { TWIRD_LOAD, TWIRD_STORE, TWIRD_DECLARE, TWIRD_SYNC };
+enum twird_kind { TWIRD_LOAD, TWIRD_STORE, TWIRD_DECLARE, TWIRD_SYNC, TWIRD_WAIT /* for all copies */ };
 
 struct twird_event {
 	enum twird_kind kind;
@@ -38,6 +38,7 @@ struct twird_event {
 	const struct twir_expr *index[TWIR_MAX_RANK];
 	int lanes; /* elements in a row of a wide access */
 	bool masked, scattered;
+	bool fragment;	       /* of a matrix instruction: the last element of what a lane holds */
 	enum twir_level level; /* of a barrier */
 };
 

@@ -134,7 +134,7 @@ void twird_owners(struct twird *d)
 {
 	for (int i = 0; i < d->events.n; i++) {
 		const struct twird_event *e = &d->events.at[i];
-		if (e->kind <= TWIRD_STORE && e->tensor->mirrors && !is_own(d, e))
+		if (e->kind <= TWIRD_STORE && e->tensor->mirrors && !e->fragment && !is_own(d, e))
 			twird_say(d, TWIR_UNPROVED, e->stmt,
 				  "the loop that hands out the work should have the mapping that the tensor mirrors",
 				  "does each worker own %s?", twird_access(d, e));

@@ -24,7 +24,7 @@ static bool is_parallel(const struct twird *d, const struct twird_frame *f)
 static bool is_met(struct twird *d, const struct twird_event *barrier, const struct twird_frame *within,
 		   const struct twird_event *a, const struct twird_event *b)
 {
-	if (barrier->kind != TWIRD_SYNC || barrier->level != TWIR_BLOCK)
+	if (barrier->kind != TWIRD_WAIT && (barrier->kind != TWIRD_SYNC || barrier->level != TWIR_BLOCK))
 		return false;
 	for (const struct twird_frame *f = barrier->frame; f != within; f = f->outer) {
 		if ((a && twird_inside(a->frame, f)) || (b && twird_inside(b->frame, f)))
@@ -43,7 +43,8 @@ static bool is_met(struct twird *d, const struct twird_event *barrier, const str
 static bool barrier_between(struct twird *d, int i, int j)
 {
 	for (int k = i + 1; k < j; k++)
-		if (is_met(d, &d->events.at[k], NULL, &d->events.at[i], &d->events.at[j]))
+		if (d->events.at[k].kind == TWIRD_SYNC &&
+		    is_met(d, &d->events.at[k], NULL, &d->events.at[i], &d->events.at[j]))
 			return true;
 	return false;
 }
@@ -52,7 +53,8 @@ static bool barrier_between(struct twird *d, int i, int j)
 static bool barrier_around(struct twird *d, int i, int j, const struct twird_frame *loop)
 {
 	for (int k = 0; k < d->events.n; k++)
-		if ((k < i || k > j) && twird_inside(d->events.at[k].frame, loop) &&
+		if ((k < i || k > j) && d->events.at[k].kind == TWIRD_SYNC &&
+		    twird_inside(d->events.at[k].frame, loop) &&
 		    is_met(d, &d->events.at[k], loop, &d->events.at[k > j ? j : i], NULL))
 			return true;
 	return false;
@@ -62,7 +64,8 @@ static bool barrier_around(struct twird *d, int i, int j, const struct twird_fra
 static bool barrier_inside(struct twird *d, const struct twird_frame *loop)
 {
 	for (int k = 0; k < d->events.n; k++)
-		if (twird_inside(d->events.at[k].frame, loop) && is_met(d, &d->events.at[k], loop, NULL, NULL))
+		if (d->events.at[k].kind == TWIRD_SYNC && twird_inside(d->events.at[k].frame, loop) &&
+		    is_met(d, &d->events.at[k], loop, NULL, NULL))
 			return true;
 	return false;
 }
@@ -261,9 +264,37 @@ static void check_pair(struct races *r, int i, int j)
 	}
 }
 
+/* Copies under way are waited for, and a barrier tells the other threads: the wait and then the barrier on the way from
+ * the copy to whoever touches what it fills. */
+static void check_copy(struct twird *d, int copy)
+{
+	const struct twird_event *a = &d->events.at[copy];
+	for (int i = 0; i < d->events.n; i++) {
+		const struct twird_event *b = &d->events.at[i];
+		if (b->kind > TWIRD_STORE || b->tensor != a->tensor || i == copy)
+			continue;
+		bool waited = false, told = false;
+		for (int k = copy + 1; k < i && !told; k++) {
+			waited |= d->events.at[k].kind == TWIRD_WAIT && is_met(d, &d->events.at[k], NULL, a, b);
+			told = waited && d->events.at[k].kind == TWIRD_SYNC && is_met(d, &d->events.at[k], NULL, a, b);
+		}
+		bool before = i < copy; /* and in no loop with it */
+		for (const struct twird_frame *f = twird_common(a->frame, b->frame); f; f = f->outer)
+			before &= f->kind == TWIRD_GUARD || f->levels;
+		if (!told && !before)
+			twird_say(d, TWIR_UNPROVED, a->stmt,
+				  "`commit; wait 0; barrier block;` in the way is proved by itself",
+				  "is the copy to %s waited for before %s on line %d?", a->tensor->base,
+				  twird_access(d, b), b->stmt->line);
+	}
+}
+
 void twird_races(struct twird *d)
 {
 	struct races r = {.d = d};
+	for (int i = 0; i < d->events.n; i++)
+		if (d->events.at[i].kind == TWIRD_STORE && d->events.at[i].stmt->u.store.async)
+			check_copy(d, i);
 	for (int i = 0; i < d->events.n; i++)
 		for (int j = i; j < d->events.n; j++) {
 			const struct twird_event *a = &d->events.at[i], *b = &d->events.at[j];

@@ -114,6 +114,8 @@ static const char *hint_for(const char *text)
 		{"stored a second time", "let each element have one worker and one turn; sums belong in registers"},
 		{"is never stored", "every element of an output is stored once"},
 		{"belongs to another worker", "the loop must hand out the elements as the tensor's mapping does"},
+		{"asynchronous copy to it is under way",
+		 "`commit; wait 0; barrier block;` between the copy and its readers"},
 		{"not reached by all", "a barrier may not stand under a condition that differs between threads"},
 		{"misaligned", "start at a multiple of the number of elements, or access them one by one"},
 		{"another core item reads", "core items run in any order: read elements that others overwrite before, "

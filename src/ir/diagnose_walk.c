@@ -13,7 +13,8 @@ struct differ {
 static void differ(void *arg, const struct twir_expr *e)
 {
 	struct differ *x = arg;
-	if (e->kind == TWIR_Load && e->u.tensor->scope == TWIR_REGISTER)
+	if ((e->kind == TWIR_Load && e->u.tensor->scope == TWIR_REGISTER) ||
+	    (e->kind >= TWIR_ShflUp && e->kind <= TWIR_ShflIdx))
 		x->bits |= TWIRD_BY_DATA;
 	if (e->kind != TWIR_Var)
 		return;
@@ -107,6 +108,27 @@ static void access_of(struct twird *d, enum twird_kind kind, const struct twir_e
 	check_bounds(d, e);
 }
 
+/* All that meet at a barrier or in an instruction of a warp must come to it: nothing around may differ between them. */
+static void converge(struct twird *d, const char *what, unsigned all)
+{
+	for (const struct twird_frame *f = d->at; f; f = f->outer) {
+		unsigned bits = f->cond ? differs(d, f->cond) : 0;
+		for (int k = 0; k < f->n; k++)
+			bits |= differs(d, f->extent[k]) | (f->bound[k] ? differs(d, f->bound[k]) : 0);
+		const char *around = f->cond ? "condition" : "number of turns";
+		const struct twir_expr *of = f->cond ? f->cond : f->extent[0];
+		if (bits & all)
+			twird_say(d, TWIR_ERROR, d->stmt, "move it out, and guard the accesses alone",
+				  "%s under a %s that differs between the threads it waits for: %s (line %d)", what,
+				  around, twir_print_expr(d->scratch, of), f->stmt->line);
+		else if (bits & TWIRD_BY_DATA)
+			twird_say(d, TWIR_UNPROVED, d->stmt,
+				  "conditions around barriers should speak of sizes and loops",
+				  "%s under a %s that depends on what a thread has computed: %s (line %d)", what,
+				  around, twir_print_expr(d->scratch, of), f->stmt->line);
+	}
+}
+
 /* The sides of a conditional that load are guarded; everything else happens where it stands. */
 static void loads(struct twird *d, const struct twir_expr *e, struct tw_map *seen);
 
@@ -148,6 +170,8 @@ static void loads(struct twird *d, const struct twir_expr *e, struct tw_map *see
 		return; /* of all lanes' elements: no access of one of them */
 	for (int k = 0; k < e->n; k++)
 		loads(d, e->arg[k], seen);
+	if (e->kind >= TWIR_ShflUp && e->kind <= TWIR_ShflIdx)
+		converge(d, twir_kind_text((enum twir_kind)e->kind), TWIRD_BY_LANE);
 	if (e->kind == TWIR_Load)
 		access_of(d, TWIRD_LOAD, e, e->u.tensor, e->nidx, e->arg, e->type.lanes, e->n > e->nidx);
 	else if (e->kind == TWIR_Gather)
@@ -277,26 +301,25 @@ static void branch(struct twird *d, const struct twir_stmt *s)
 	}
 }
 
-/* All threads that a barrier waits for must come to it: nothing around it may differ between them. */
 static void barrier(struct twird *d, const struct twir_stmt *s)
 {
-	struct twird_event *e = event(d, TWIRD_SYNC);
-	e->level = s->u.barrier.level;
-	const unsigned all = e->level == TWIR_WARP ? TWIRD_BY_LANE : TWIRD_BY_LANE | TWIRD_BY_WARP;
-	for (const struct twird_frame *f = d->at; f; f = f->outer) {
-		unsigned bits = f->cond ? differs(d, f->cond) : 0;
-		for (int k = 0; k < f->n; k++)
-			bits |= differs(d, f->extent[k]) | (f->bound[k] ? differs(d, f->bound[k]) : 0);
-		const char *what = f->cond ? "condition" : "number of turns";
-		const struct twir_expr *of = f->cond ? f->cond : f->extent[0];
-		if (bits & all)
-			twird_say(d, TWIR_ERROR, s, "move the barrier out, and guard the accesses alone",
-				  "barrier %s under a %s that differs between the threads it waits for: %s (line %d)",
-				  twir_level_name(e->level), what, twir_print_expr(d->scratch, of), f->stmt->line);
-		else if (bits & TWIRD_BY_DATA)
-			twird_say(d, TWIR_UNPROVED, s, "conditions around barriers should speak of sizes and loops",
-				  "barrier %s under a %s that depends on what a thread has computed: %s (line %d)",
-				  twir_level_name(e->level), what, twir_print_expr(d->scratch, of), f->stmt->line);
+	const unsigned all = s->u.barrier.level == TWIR_WARP ? TWIRD_BY_LANE : TWIRD_BY_LANE | TWIRD_BY_WARP;
+	event(d, TWIRD_SYNC)->level = s->u.barrier.level;
+	converge(d, s->u.barrier.level == TWIR_WARP ? "barrier warp" : "barrier block", all);
+}
+
+/* Each lane reads the fragments and stores one again: what was stored before it must be all of them. */
+static void mma(struct twird *d, const struct twir_stmt *s)
+{
+	const struct twir_mma *shape = s->u.mma.shape;
+	converge(d, shape->name, TWIRD_BY_LANE);
+	for (int p = 0; p < 3; p++) {
+		const struct twir_fragment *f = &s->u.mma.part[p];
+		const struct twir_expr *index[TWIR_MAX_RANK];
+		for (int k = 0; k < f->tensor->rank; k++)
+			index[k] = k < f->n ? f->index[k] : add(d, f->tensor->shape[k], -1);
+		access_of(d, TWIRD_LOAD, NULL, f->tensor, f->tensor->rank, index, 1, false);
+		d->events.at[d->events.n - 1].fragment = true;
 	}
 }
 
@@ -327,6 +350,13 @@ static void statement(struct twird *d, const struct twir_stmt *s)
 		break;
 	case TWIR_BARRIER:
 		barrier(d, s);
+		break;
+	case TWIR_MMA:
+		mma(d, s);
+		break;
+	case TWIR_WAIT:
+		if (s->u.wait.pending == 0)
+			event(d, TWIRD_WAIT);
 		break;
 	default: /* no access, and nothing that waits */
 		break;

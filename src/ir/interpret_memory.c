@@ -82,7 +82,7 @@ static void fail_at(struct twiri_machine *x, struct twiri_frame *f, const struct
 			f->s[a->index[k] + (a->gather ? lane : 0)].i + (k == a->n - 1 && !a->gather ? lane : 0);
 		used += (size_t)snprintf(index + used, sizeof(index) - used, "%s%lld", k ? ", " : "", (long long)v);
 	}
-	twiri_fail(x, a->stmt, a->expr, "%s[%s]: %s", f->t[a->tensor]->t->name, index, why);
+	twiri_fail(x, a->stmt, a->expr, "%s[%s]: %s", f->t[a->tensor]->t->base, index, why);
 }
 
 static int64_t checked_size(struct twiri_machine *x, const struct twir_tensor *t, int64_t size, bool bad)
@@ -652,7 +652,7 @@ void twiri_check_stored(struct twiri_machine *x, const struct twiri_tensor *t)
 			for (int k = 0; k < t->rank; k++)
 				used += (size_t)snprintf(index + used, sizeof(index) - used, "%s%lld", k ? ", " : "",
 							 (long long)v[k]);
-			twiri_fail(x, NULL, NULL, "%s[%s] is never stored", t->t->name, index);
+			twiri_fail(x, NULL, NULL, "%s[%s] is never stored", t->t->base, index);
 		}
 		int k = t->rank - 1;
 		while (k >= 0 && ++v[k] == t->shape[k])

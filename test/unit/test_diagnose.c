@@ -256,6 +256,36 @@ static void races(void **state UNUSED)
 	       TWIR_ERROR, 6, 5, "race");
 }
 
+/* Warps: shuffles, matrix instructions; asynchronous copies. */
+static void gpu_instructions(void **state UNUSED)
+{
+#define SUM                                                                                                            \
+	"program p(A: f32[64], out B: f32[2]) launch block(1), warp(2), lane(32) {\n  register x: f32[1];\n"           \
+	"  x[0] = A[32 * warp + lane];\n"
+	proved(SUM "  x[0] = x[0] + shfl_down(x[0], 16);\n  if lane == 0 {\n    B[warp] = x[0];\n  }\n}");
+	expect(SUM "  if lane < 16 {\n    x[0] = x[0] + shfl_down(x[0], 16);\n  }\n  if lane == 0 {\n    B[warp] = "
+		   "x[0];\n  "
+		   "}\n}",
+	       TWIR_ERROR, 5, 5,
+	       "shfl_down under a condition that differs between the threads it waits for: lane < 16 (line 4)");
+#define MMA(TURNS)                                                                                                     \
+	"program p(A: f32[16, 8], out B: f32[32, 4]) launch block(1), warp(1), lane(32) {\n  register a: f32[4];\n"    \
+	"  register b: f32[2];\n  register c: f32[4];\n  for k in repeat(" TURNS ") { a[k] = A[lane / 4 + k % 2 * 8, " \
+	"lane % 4 + k / 2 * 4]; }\n  for k in repeat(2) { b[k] = 1.0; }\n  for k in repeat(4) { c[k] = 0.0; }\n"       \
+	"  mma m16n8k8_tf32 c, a, b;\n  for k in repeat(4) { B[lane, k] = c[k]; }\n}"
+	proved(MMA("4"));
+	expect(MMA("3"), TWIR_ERROR, 8, 3, "a[3]: read before it was written");
+#define COPY(WAIT)                                                                                                     \
+	"program p(A: f32[64], out B: f32[64]) launch block(1), thread(64) {\n  shared s: f32[64];\n"                  \
+	"  for (i) in spatial(64) on thread {\n    copy async s[i] = A[i];\n  }\n  commit;\n" WAIT                     \
+	"  for (i) in spatial(64) on thread {\n    B[i] = s[63 - i];\n  }\n}"
+	proved(COPY("  wait 0;\n  barrier block;\n"));
+	expect(COPY("  barrier block;\n"), TWIR_ERROR, 9, 5, "read while an asynchronous copy to it is under way");
+	expect(COPY("  wait 0;\n"), TWIR_ERROR, 9, 5, "s[");
+	expect(COPY("  wait 1;\n  barrier block;\n"), TWIR_ERROR, 10, 5, "read while an asynchronous copy");
+	expect(COPY("  barrier block;\n  wait 0;\n"), TWIR_ERROR, 10, 5, "s[");
+}
+
 /* What a sound text becomes when one part of it is another. */
 static char *with(const char *text, const char *part, const char *by, int nth)
 {
@@ -307,7 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sound_programs), cmocka_unit_test(structure), cmocka_unit_test(bounds),
 		cmocka_unit_test(assignment),	  cmocka_unit_test(barriers),  cmocka_unit_test(outputs),
-		cmocka_unit_test(races),	  cmocka_unit_test(mutants),
+		cmocka_unit_test(races),	  cmocka_unit_test(mutants),   cmocka_unit_test(gpu_instructions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
