@@ -187,8 +187,12 @@ static void expand_body(struct expander *x, const struct scope *from, const stru
 /* A node that says where a branch or loop begins or ends (ops/branch.c, ops/loop.c). Names are set by the caller. */
 static struct onnx_node marker(struct expander *x, const struct onnx_node *call, const char *op, int nin, int nout)
 {
-	struct onnx_node n = {
-		.op_type = op, .domain = "tilewright", .overload = "", .nin = nin, .nout = nout, .opset = 1};
+	struct onnx_node n = {.op_type = op,
+			      .domain = "tilewright",
+			      .overload = "",
+			      .nin = nin,
+			      .nout = nout,
+			      .opset = call->opset ? call->opset : 1};
 	n.name = call->name;
 	n.shown = call->op_type;
 	n.in = ARENA_ARRAY(x->m->arena, const char *, nin);
@@ -298,6 +302,7 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 	struct tw_arena *a = x->m->arena;
 	for (int i = 0; i < n; i++) {
 		struct onnx_node node = nodes[i];
+		node.opset = onnx_opset_of(opsets, nopsets, node.domain);
 		resolve_attrs(x, s, &node);
 		if (s->fn || s->outer)
 			node.name = arena_printf(a, "%s%s", s->prefix, node.name);
@@ -321,7 +326,6 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 			expand_if(x, s, &node, opsets, nopsets);
 			continue;
 		}
-		node.opset = onnx_opset_of(opsets, nopsets, node.domain);
 		const bool loop = !strcmp(node.op_type, "Loop"),
 			   scan = !strcmp(node.op_type, "Scan") && node.opset >= 9;
 		if ((loop || scan) && !*node.domain) {

@@ -345,6 +345,10 @@ static void check_versions(const struct importer *x)
 		tw_raise(m->ir_version < 1 ? TW_ERR_MODEL : TW_ERR_UNSUPPORTED,
 			 "%s: IR version %" PRId64 " is not supported; %d to %d are", x->src->name, m->ir_version,
 			 TW_ONNX_MIN_IR, TW_ONNX_MAX_IR);
+	for (int i = 0; i < m->opsets.n; i++)
+		if (m->opsets.at[i].version < 1)
+			tw_raise(TW_ERR_MODEL, "%s: opset %" PRId64 " of domain '%s'; the first is 1", x->src->name,
+				 m->opsets.at[i].version, m->opsets.at[i].domain);
 	const int opset = onnx_opset_of(m->opsets.at, m->opsets.n, "");
 	if (opset && (opset < TW_ONNX_MIN_OPSET || opset > TW_ONNX_MAX_OPSET))
 		tw_raise(TW_ERR_UNSUPPORTED, "%s: opset %d of ai.onnx is not supported; %d to %d are", x->src->name,

@@ -7,6 +7,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* "; its inputs: 'x' f32[N, 3], 'w' f32[16, 4]": what the complaint is about */
+static const char *inputs_text(struct tw_opctx *x)
+{
+	enum { MOST = 6, LONGEST = 100 };
+	const struct tw_node *n = x->node;
+	struct tw_buf b;
+	buf_init(&b, x->arena);
+	for (int i = 0; i < n->nin && i < MOST; i++) {
+		if (n->in[i] == TW_NONE || x->g->tensors.at[n->in[i]].rank < 0)
+			continue;
+		buf_printf(&b, "%s'%.*s' %.*s", b.n ? ", " : "; its inputs: ", LONGEST, x->g->tensors.at[n->in[i]].name,
+			   LONGEST, tw_graph_shape_text(x->arena, x->g, n->in[i]));
+	}
+	return b.n ? b.at : "";
+}
+
 void tw_op_fail(struct tw_opctx *x, enum tw_code code, const char *fmt, ...)
 {
 	char text[1024];
@@ -14,7 +30,8 @@ void tw_op_fail(struct tw_opctx *x, enum tw_code code, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	tw_raise(code, "node '%s' (%s, opset %d): %s", x->node->name, x->node->op_type, x->node->opset, text);
+	tw_raise(code, "node '%s' (%s, opset %d): %s%s", x->node->name, x->node->op_type, x->node->opset, text,
+		 inputs_text(x));
 }
 
 bool tw_has_in(struct tw_opctx *x, int i)

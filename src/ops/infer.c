@@ -5,14 +5,21 @@
  * over all nodes that the outputs need and raised as one error; nodes behind an unsupported one are not judged. */
 #include "ops/flow.h"
 
+static const char *count_text(struct tw_opctx *x, int min, int max)
+{
+	if (max < 0)
+		return arena_printf(x->arena, "%d or more", min);
+	return min == max ? arena_printf(x->arena, "%d", min) : arena_printf(x->arena, "%d to %d", min, max);
+}
+
 static void check_row(struct tw_opctx *x)
 {
 	const struct tw_node *n = x->node;
 	const struct tw_op *op = n->op;
 	if (n->nin < op->in.min || (op->in.max >= 0 && n->nin > op->in.max))
-		tw_op_fail(x, TW_ERR_MODEL, "has %d inputs", n->nin);
+		tw_op_fail(x, TW_ERR_MODEL, "has %d inputs, not %s", n->nin, count_text(x, op->in.min, op->in.max));
 	if (n->nout < op->out.min || (op->out.max >= 0 && n->nout > op->out.max))
-		tw_op_fail(x, TW_ERR_MODEL, "has %d outputs", n->nout);
+		tw_op_fail(x, TW_ERR_MODEL, "has %d outputs, not %s", n->nout, count_text(x, op->out.min, op->out.max));
 	for (int i = 0; i < op->in.min; i++)
 		if (n->in[i] == TW_NONE)
 			tw_op_fail(x, TW_ERR_MODEL, "input %d is missing", i);
