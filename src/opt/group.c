@@ -264,6 +264,8 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 	if (!u->anchor && laborious(p->c->value, cost, own.conds) && expansion(x, p, u) > 1.5)
 		return false;
 	const bool plain = own.conds == 0, left = is_left_operand(u->c, p->c->out);
+	if (left && group_serves_an_anchor(x, i, 0, NULL))
+		return false; /* moved once, by the one who makes it, rather than in the inner loop of the one who reads it */
 	if (cost == 0 && plain)
 		return true;
 	if (left || p->users.n > 1 || own.loads > 8)
@@ -355,7 +357,8 @@ static void join_epilogues(struct grouping *x)
 {
 	for (int i = x->n - 1; i >= 0; i--) {
 		struct group_def *r = &x->def[i];
-		if (!r->c || !r->anchor || r->gone || r->rows || r->output || r->users.n != 1)
+		if (!r->c || !r->anchor || r->gone || (r->rows && r->rows->product != i) || r->output ||
+		    r->users.n != 1)
 			continue;
 		const int u = r->users.at[0];
 		struct group_def *d = &x->def[u];
@@ -502,63 +505,70 @@ static void read_definitions(struct grouping *x)
 	}
 }
 
-static bool first_of_its_task(const struct grouping *x, int i)
+/* Is it the definition at whose place its task stands? */
+static bool stands_for_its_task(const struct grouping *x, int i)
 {
 	const struct group_def *p = &x->def[i];
-	if (p->rows)
-		return p->rows->members.at[p->rows->members.n - 1] == i;
-	return !p->gone && !(p->c && p->anchor && p->consumer >= 0);
+	if (p->gone || (p->c && p->anchor && p->consumer >= 0))
+		return false;
+	return !p->rows || p->rows->members.at[p->rows->members.n - 1] == i;
 }
 
-/* The definitions of the task that computes definition i; last, where the task is listed. */
+/* The definitions of the task that computes definition i, in order. */
 static int task_of(const struct grouping *x, int i, int *members)
 {
-	const struct group_def *p = &x->def[i];
-	int n = 0;
-	if (p->rows) {
-		for (; n < p->rows->members.n; n++)
-			members[n] = p->rows->members.at[n];
-		return n;
-	}
-	if (p->consumer >= 0)
-		i = p->consumer;
-	if (x->def[i].epilogue_of >= 0)
-		members[n++] = x->def[i].epilogue_of;
-	members[n++] = i;
+	int n = 0, last = i;
+	if (x->def[i].rows)
+		last = x->def[i].rows->members.at[x->def[i].rows->members.n - 1];
+	if (x->def[last].consumer >= 0)
+		last = x->def[last].consumer;
+	const int anchor = x->def[last].epilogue_of >= 0 ? x->def[last].epilogue_of : last;
+	const struct group_rows *rows = x->def[anchor].rows;
+	for (; rows && n < rows->members.n; n++)
+		members[n] = rows->members.at[n];
+	if (!rows)
+		members[n++] = anchor;
+	if (last != anchor)
+		members[n++] = last;
 	return n;
 }
 
-static struct tw_group *task_group(struct grouping *x, int i, struct tw_groups *out)
+static const char *task_label(struct grouping *x, int n, const int *members)
 {
-	struct group_def *p = &x->def[i];
+	struct group_def all = {0};
+	for (int k = n - 1; k >= 0; k--)
+		for (int o = 0; o < x->def[members[k]].origins.n; o++)
+			add_origin(x->a, &all, x->def[members[k]].origins.at[o]);
+	return joined(x->a, &all);
+}
+
+static struct tw_group *task_group(struct grouping *x, int n, const int *members, struct tw_groups *out)
+{
+	struct group_def *first = &x->def[members[0]], *last = &x->def[members[n - 1]];
 	struct tw_group *group = ARENA_NEW(x->a, struct tw_group);
-	group->node = p->node;
-	group->mark = p->mark;
-	if (!p->c) {
-		group->label = joined(x->a, p);
+	group->node = last->node;
+	group->mark = last->mark;
+	if (!last->c) {
+		group->label = joined(x->a, last);
 		return group;
 	}
-	struct group_def *r = p->epilogue_of >= 0 ? &x->def[p->epilogue_of] : p;
-	const bool constant = r->constant;
-	if (p->rows) { /* named after the first and the last */
-		r = &x->def[p->rows->members.at[0]];
-		for (int k = p->rows->members.n - 1; k > 0; k--)
-			for (int o = 0; o < x->def[p->rows->members.at[k]].origins.n; o++)
-				add_origin(x->a, r, x->def[p->rows->members.at[k]].origins.at[o]);
-	}
-	group->label = joined(x->a, r);
+	struct group_def *anchor = last->epilogue_of >= 0 ? &x->def[last->epilogue_of] : last;
+	const struct group_rows *rows = anchor->rows;
+	const bool constant = anchor->constant;
+	group->label = rows ? task_label(x, n, members) : joined(x->a, anchor);
 	group->setup = constant;
 	group->task = (struct tw_task){.m = x->m,
-				       .name = program_name(x, r, r == p ? NULL : p),
-				       .anchor = p->rows ? p->c : r->c,
-				       .consumer = p->rows || r == p ? NULL : p->c,
-				       .rows = p->rows ? p->rows->rows : NULL,
-				       .nproducers = p->rows ? 0 : r->producers.n,
+				       .name = program_name(x, first, first == last ? NULL : last),
+				       .anchor = anchor->c,
+				       .consumer = anchor == last ? NULL : last->c,
+				       .rows = rows && !rows->attention ? rows->rows : NULL,
+				       .attention = rows ? rows->attention : NULL,
+				       .nproducers = rows ? 0 : anchor->producers.n,
 				       .constants = out->apart || constant ? NULL : &out->constants,
 				       .exact = out->exact};
 	group->task.producers = ARENA_ARRAY(x->a, struct twir_compute *, group->task.nproducers);
 	for (int k = 0; k < group->task.nproducers; k++)
-		group->task.producers[k] = x->def[r->producers.at[k]].c;
+		group->task.producers[k] = x->def[anchor->producers.at[k]].c;
 	return group;
 }
 
@@ -580,7 +590,7 @@ static void list_task(struct grouping *x, int i, int from, bool *listed, struct 
 				list_task(x, p, from, listed, out);
 		}
 	}
-	vec_push(x->a, &out->list, task_group(x, members[n - 1], out));
+	vec_push(x->a, &out->list, task_group(x, n, members, out));
 }
 
 void opt_group(const struct tw_definitions *d, struct tw_groups *out)
@@ -605,7 +615,7 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 	for (int i = 0, from = 0; i < x.n; i++) {
 		if (!x.def[i].c) /* what comes after a mark or a host operator stays behind it */
 			from = i + 1;
-		if (first_of_its_task(&x, i))
+		if (stands_for_its_task(&x, i))
 			list_task(&x, i, x.def[i].c ? from : i, listed, out);
 	}
 }

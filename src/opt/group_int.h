@@ -24,8 +24,10 @@ struct group_def {
 
 /* Definitions that become one row program (rows.c). */
 struct group_rows {
-	VEC(int) members;     /* in order */
-	struct tw_rows *rows; /* a stage for each */
+	VEC(int) members; /* in order */
+	struct tw_rows *rows;
+	struct tw_attention *attention; /* NULL, or: the first and the last of the members are its products */
+	int product;			/* of an attention: the last; it may take an epilogue. -1: none */
 };
 
 struct grouping {

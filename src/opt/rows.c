@@ -4,28 +4,9 @@
  *
  * Input: definitions after the injective ones have vanished. Output: stages over shared axes; every place a stage reads another is proved to be the place where
  * that one writes (tw_invert, the simplifier). The set is closed: no other task lies between two of its members. */
-#include "opt/group_int.h"
-
-#define MAX_STAGES 32
+#include "opt/rows_int.h"
 
 typedef const struct twir_expr *E;
-
-/* Where a tensor's elements lie in the space: index expressions over row[] and fold[]. */
-struct place {
-	struct twir_tensor *t;
-	bool row; /* one element a row */
-	E at[TWIR_MAX_RANK];
-};
-
-struct search {
-	struct grouping *x;
-	struct twir_module *m;
-	struct tw_rows *rows;
-	struct twir_facts facts;
-	VEC(struct place) places;
-	VEC(int) members;
-	VEC(struct tw_stage) stages; /* parallel to members */
-};
 
 static bool is_one(E e)
 {
@@ -33,12 +14,12 @@ static bool is_one(E e)
 	return twir_const_int(e, &v) && v == 1;
 }
 
-static E simple(struct search *s, E e)
+E rows_simple(struct rows_search *s, E e)
 {
 	return twir_simplify(&s->facts, e);
 }
 
-static const struct place *place_of(const struct search *s, const struct twir_tensor *t)
+const struct rows_place *rows_place_of(const struct rows_search *s, const struct twir_tensor *t)
 {
 	for (int i = 0; i < s->places.n; i++)
 		if (s->places.at[i].t == t)
@@ -74,7 +55,7 @@ static void see_load(void *arg, E e)
 		vec_push(l->a, &l->at, e);
 }
 
-static struct loads loads_of(struct search *s, E e)
+static struct loads loads_of(struct rows_search *s, E e)
 {
 	struct loads l = {.a = s->x->a};
 	twir_visit_expr(e, see_load, &l);
@@ -89,14 +70,7 @@ static bool uses_any(E e, int n, struct twir_var *const *vars)
 	return false;
 }
 
-/* Own axes of a definition, then those of one of its folds. */
-struct axes {
-	int n;
-	struct twir_var *var[2 * TWIR_MAX_RANK];
-	E extent[2 * TWIR_MAX_RANK], at[2 * TWIR_MAX_RANK]; /* at: found places in the space */
-};
-
-static bool list_axes(const struct twir_compute *c, E fold, struct axes *a)
+bool rows_list_axes(const struct twir_compute *c, E fold, struct rows_axes *a)
 {
 	a->n = 0;
 	if (c->out->rank + (fold ? fold->n - 1 : 0) > TWIR_MAX_RANK)
@@ -113,18 +87,18 @@ static bool list_axes(const struct twir_compute *c, E fold, struct axes *a)
 }
 
 /* Axes from some load of a tensor whose place is known, when its index is a bijection. */
-static bool solve(struct search *s, E value, struct axes *a, bool row)
+static bool solve(struct rows_search *s, E value, struct rows_axes *a, bool row)
 {
 	const struct loads l = loads_of(s, value);
 	for (int i = 0; i < l.at.n; i++) {
 		const E load = l.at.at[i];
-		const struct place *p = place_of(s, load->u.tensor);
+		const struct rows_place *p = rows_place_of(s, load->u.tensor);
 		if (!p || p->row != row || load->nidx != load->n)
 			continue;
 		if (!tw_invert(s->m, a->n, a->var, a->extent, p->t->rank, load->arg, p->t->shape, p->at, a->at))
 			continue;
 		for (int k = 0; k < a->n; k++)
-			a->at[k] = simple(s, a->at[k]);
+			a->at[k] = rows_simple(s, a->at[k]);
 		return true;
 	}
 	return false;
@@ -132,10 +106,10 @@ static bool solve(struct search *s, E value, struct axes *a, bool row)
 
 /* A definition that loads no such tensor (a comparison with the element's number) may still have the shape of one: any bijection will do, if its loads
  * then are in place. */
-static bool same_shape(struct search *s, const struct twir_tensor *t, struct axes *a)
+static bool same_shape(struct rows_search *s, const struct twir_tensor *t, struct rows_axes *a)
 {
 	for (int i = 0; i < s->places.n; i++) {
-		const struct place *p = &s->places.at[i];
+		const struct rows_place *p = &s->places.at[i];
 		bool same = !p->row && p->t->rank == t->rank;
 		for (int d = 0; d < t->rank && same; d++)
 			same = p->t->shape[d] == t->shape[d];
@@ -148,7 +122,7 @@ static bool same_shape(struct search *s, const struct twir_tensor *t, struct axe
 }
 
 struct fold_swap {
-	struct search *s;
+	struct rows_search *s;
 	const struct folds *folds;
 	struct twir_var **total;
 };
@@ -162,29 +136,29 @@ static E swap_fold(struct twir_rewriter *r, E e)
 	return e;
 }
 
-static E at_axes(struct search *s, E e, const struct axes *a)
+E rows_at_axes(struct rows_search *s, E e, const struct rows_axes *a)
 {
 	struct twir_subst sub;
 	twir_subst_init(&sub, s->m);
 	for (int k = 0; k < a->n; k++)
 		twir_subst_set(&sub, a->var[k], a->at[k]);
-	return simple(s, twir_subst_expr(&sub, e));
+	return rows_simple(s, twir_subst_expr(&sub, e));
 }
 
 /* Members may be read only at the element of the space that is being computed. */
-static bool reads_in_place(struct search *s, E value)
+bool rows_reads_in_place(struct rows_search *s, E value)
 {
 	const struct loads l = loads_of(s, value);
 	for (int i = 0; i < l.at.n; i++) {
 		const E load = l.at.at[i];
-		const struct place *p = place_of(s, load->u.tensor);
+		const struct rows_place *p = rows_place_of(s, load->u.tensor);
 		bool member = false;
 		for (int k = 0; k < s->members.n; k++)
 			member |= s->x->def[s->members.at[k]].c->out == load->u.tensor;
 		if (!member)
 			continue;
 		for (int d = 0; d < load->nidx; d++)
-			if (simple(s, load->arg[d]) != p->at[d])
+			if (rows_simple(s, load->arg[d]) != p->at[d])
 				return false;
 		if (load->n != load->nidx)
 			return false;
@@ -193,15 +167,15 @@ static bool reads_in_place(struct search *s, E value)
 }
 
 /* The definition as a stage of the space; false when it is none. */
-static bool stage_of(struct search *s, int i, struct tw_stage *stage)
+static bool stage_of(struct rows_search *s, int i, struct tw_stage *stage)
 {
 	struct twir_compute *c = s->x->def[i].c;
 	E value = group_whole_value(s->x, i);
 	struct folds folds = {0};
-	struct axes a, b;
+	struct rows_axes a, b;
 	*stage = (struct tw_stage){.definition = c};
 	twir_visit_expr(value, see_fold, &folds);
-	if (folds.nested || !list_axes(c, folds.n ? folds.at[0] : NULL, &a))
+	if (folds.nested || !rows_list_axes(c, folds.n ? folds.at[0] : NULL, &a))
 		return false;
 	const int own = c->out->rank;
 	if (folds.n > 0) {
@@ -222,15 +196,15 @@ static bool stage_of(struct search *s, int i, struct tw_stage *stage)
 	for (int f = 0; f < folds.n; f++) {
 		const E fold = folds.at[f];
 		b = a;
-		if (f > 0 && (!list_axes(c, fold, &b) || !solve(s, fold->arg[0], &b, false)))
+		if (f > 0 && (!rows_list_axes(c, fold, &b) || !solve(s, fold->arg[0], &b, false)))
 			return false;
 		for (int k = 0; k < b.n; k++)
 			if (k < own ? b.at[k] != a.at[k] : uses_any(b.at[k], s->rows->nrow, s->rows->row))
 				return false;
 		total[f] = twir_var_new(s->m, TWIR_BOUND, fold->type, "total");
 		const struct tw_row_fold rf = {
-			.op = (enum twir_kind)fold->op, .body = at_axes(s, fold->arg[0], &b), .total = total[f]};
-		if (!reads_in_place(s, rf.body))
+			.op = (enum twir_kind)fold->op, .body = rows_at_axes(s, fold->arg[0], &b), .total = total[f]};
+		if (!rows_reads_in_place(s, rf.body))
 			return false;
 		vec_push(s->x->a, &stage->folds, rf);
 	}
@@ -240,22 +214,22 @@ static bool stage_of(struct search *s, int i, struct tw_stage *stage)
 	r.user = &w;
 	r.expr = swap_fold;
 	a.n = own;
-	stage->value = at_axes(s, twir_rewrite_expr(&r, value), &a);
-	return reads_in_place(s, stage->value);
+	stage->value = rows_at_axes(s, twir_rewrite_expr(&r, value), &a);
+	return rows_reads_in_place(s, stage->value);
 }
 
-static void add_place(struct search *s, struct twir_tensor *t, bool row, E const *at)
+static void add_place(struct rows_search *s, struct twir_tensor *t, bool row, E const *at)
 {
-	struct place p = {.t = t, .row = row};
-	if (place_of(s, t))
+	struct rows_place p = {.t = t, .row = row};
+	if (rows_place_of(s, t))
 		return;
 	for (int d = 0; d < t->rank; d++)
-		p.at[d] = simple(s, at[d]);
+		p.at[d] = rows_simple(s, at[d]);
 	vec_push(s->x->a, &s->places, p);
 }
 
 /* What e loads at one place for each element of the space is a landmark: others that load it can be set in relation to it. */
-static void add_landmarks(struct search *s, E e)
+static void add_landmarks(struct rows_search *s, E e)
 {
 	const struct loads l = loads_of(s, e);
 	struct twir_var *vars[2 * TWIR_MAX_RANK];
@@ -269,7 +243,7 @@ static void add_landmarks(struct search *s, E e)
 	for (int i = 0; i < l.at.n; i++) {
 		const E load = l.at.at[i];
 		struct twir_tensor *t = load->u.tensor;
-		if (load->n != load->nidx || place_of(s, t) || tw_loads_of(e, t, NULL) != 1)
+		if (load->n != load->nidx || rows_place_of(s, t) || tw_loads_of(e, t, NULL) != 1)
 			continue;
 		for (int d = 0; d < t->rank; d++)
 			coords[d] = twir_var(s->m, tw_loop_var(s->m, "c"));
@@ -278,7 +252,7 @@ static void add_landmarks(struct search *s, E e)
 	}
 }
 
-static void add_member(struct search *s, int i, const struct tw_stage *stage)
+void rows_add_member(struct rows_search *s, int i, const struct tw_stage *stage)
 {
 	add_place(s, stage->definition->out, stage->row, stage->place);
 	vec_push(s->x->a, &s->members, i);
@@ -289,7 +263,7 @@ static void add_member(struct search *s, int i, const struct tw_stage *stage)
 		add_landmarks(s, stage->value);
 }
 
-static struct twir_var *space_axis(struct search *s, const char *name, E extent)
+static struct twir_var *space_axis(struct rows_search *s, const char *name, E extent)
 {
 	struct twir_var *v = twir_var_new(s->m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), name);
 	const struct twir_range r = twir_range_of(&s->facts, extent);
@@ -299,14 +273,14 @@ static struct twir_var *space_axis(struct search *s, const char *name, E extent)
 }
 
 /* The space of a definition with folds: its own axes number the rows, those of its first fold their elements. */
-static bool begin(struct search *s, int i)
+static bool begin(struct rows_search *s, int i)
 {
 	const struct twir_compute *c = s->x->def[i].c;
 	struct folds folds = {0};
-	struct axes a;
+	struct rows_axes a;
 	E value = group_whole_value(s->x, i);
 	twir_visit_expr(value, see_fold, &folds);
-	if (folds.nested || !list_axes(c, folds.at[0], &a))
+	if (folds.nested || !rows_list_axes(c, folds.at[0], &a))
 		return false;
 	struct tw_rows *rows = s->rows;
 	for (int k = 0; k < a.n; k++) {
@@ -324,26 +298,33 @@ static bool begin(struct search *s, int i)
 			rows->fold_extent[rows->nfold++] = a.extent[k];
 		}
 	}
-	add_landmarks(s, at_axes(s, folds.at[0]->arg[0], &a));
+	add_landmarks(s, rows_at_axes(s, folds.at[0]->arg[0], &a));
 	return rows->nfold > 0 && s->places.n > 0;
 }
 
-static bool is_member(const struct search *s, int i)
+bool rows_is_member(const struct rows_search *s, int i)
 {
 	for (int k = 0; k < s->members.n; k++)
 		if (s->members.at[k] == i)
+			return true;
+	for (int k = 0; k < s->guests.n; k++)
+		if (s->guests.at[k] == i)
 			return true;
 	return false;
 }
 
 /* With `extra` among the members: does every way from one member to another stay among them? Between them there may be no mark and no host operator. */
-static bool closed(const struct search *s, int extra)
+bool rows_closed(const struct rows_search *s, int extra)
 {
 	const struct grouping *x = s->x;
 	int first = extra, last = extra;
 	for (int k = 0; k < s->members.n; k++) {
 		first = s->members.at[k] < first ? s->members.at[k] : first;
 		last = s->members.at[k] > last ? s->members.at[k] : last;
+	}
+	for (int k = 0; k < s->guests.n; k++) {
+		first = s->guests.at[k] < first ? s->guests.at[k] : first;
+		last = s->guests.at[k] > last ? s->guests.at[k] : last;
 	}
 	bool *tainted = ARENA_ARRAY(x->a, bool, last - first + 1), again = true;
 	while (again) {
@@ -352,12 +333,12 @@ static bool closed(const struct search *s, int extra)
 			const struct group_def *d = &x->def[i];
 			if (!d->c)
 				return false;
-			const bool member = i == extra || is_member(s, i);
+			const bool member = i == extra || rows_is_member(s, i);
 			if (!member && !tainted[i - first])
 				continue;
 			for (int k = 0; k < d->users.n; k++) {
 				const int u = d->users.at[k];
-				const bool inside = u == extra || is_member(s, u);
+				const bool inside = u == extra || rows_is_member(s, u);
 				if (inside && !member)
 					return false;
 				if (!inside && u <= last)
@@ -374,60 +355,66 @@ static bool closed(const struct search *s, int extra)
 	return true;
 }
 
-static bool try_to_add(struct search *s, int i)
+static bool try_to_add(struct rows_search *s, int i)
 {
 	struct grouping *x = s->x;
 	const struct group_def *d = &x->def[i], *seed = &x->def[s->members.at[0]];
 	struct tw_stage stage;
 	if (!d->c || d->gone || d->rows || d->region != seed->region || d->constant != seed->constant ||
-	    s->members.n >= MAX_STAGES || is_member(s, i))
+	    s->members.n >= ROWS_MAX_STAGES || rows_is_member(s, i))
 		return false;
 	if (!d->anchor && group_serves_an_anchor(x, i, s->members.n, s->members.at))
 		return false;
-	if (!stage_of(s, i, &stage) || !closed(s, i))
+	if (!stage_of(s, i, &stage) || !rows_closed(s, i))
 		return false;
-	add_member(s, i, &stage);
+	rows_add_member(s, i, &stage);
 	return true;
 }
 
-/* The definition of a tensor that a stage loads at each element of the space joins, if it is injective. */
-static bool add_producers(struct search *s, E e)
+bool rows_producer_stage(struct rows_search *s, int p, struct tw_stage *stage)
+{
+	struct grouping *x = s->x;
+	const struct group_def *d = &x->def[p], *seed = &x->def[s->members.at[0]];
+	const struct rows_place *at = rows_place_of(s, d->c->out);
+	struct rows_axes a;
+	if (!at || d->anchor || d->gone || d->rows || d->region != seed->region || d->constant != seed->constant ||
+	    s->members.n >= ROWS_MAX_STAGES || rows_is_member(s, p))
+		return false;
+	*stage = (struct tw_stage){.definition = d->c, .row = at->row};
+	rows_list_axes(d->c, NULL, &a);
+	for (int k = 0; k < a.n; k++)
+		a.at[k] = stage->place[k] = at->at[k];
+	stage->value = rows_at_axes(s, d->c->value, &a);
+	/* whoever of the members reads it must do so at its place */
+	bool in_place = rows_reads_in_place(s, stage->value);
+	vec_push(x->a, &s->members, p);
+	for (int k = 0; k < s->stages.n && in_place; k++) {
+		in_place = rows_reads_in_place(s, s->stages.at[k].value);
+		for (int f = 0; f < s->stages.at[k].folds.n && in_place; f++)
+			in_place = rows_reads_in_place(s, s->stages.at[k].folds.at[f].body);
+	}
+	s->members.n--;
+	return in_place && rows_closed(s, p);
+}
+
+/* The definitions of tensors that a stage loads at each element of the space join, if they are injective. */
+static bool add_producers(struct rows_search *s, E e)
 {
 	const struct loads l = loads_of(s, e);
 	bool grew = false;
 	for (int i = 0; i < l.at.n; i++) {
 		const int p = group_producer_of(s->x, l.at.at[i]->u.tensor);
-		const struct place *at = place_of(s, l.at.at[i]->u.tensor);
-		if (p < 0 || s->x->def[p].anchor || !at || is_member(s, p))
+		struct tw_stage stage;
+		if (p < 0 || s->x->def[p].anchor || group_serves_an_anchor(s->x, p, s->members.n, s->members.at) ||
+		    !rows_producer_stage(s, p, &stage))
 			continue;
-		const struct group_def *d = &s->x->def[p], *seed = &s->x->def[s->members.at[0]];
-		if (d->gone || d->rows || d->region != seed->region || d->constant != seed->constant ||
-		    s->members.n >= MAX_STAGES || group_serves_an_anchor(s->x, p, s->members.n, s->members.at))
-			continue;
-		struct tw_stage stage = {.definition = d->c, .row = at->row};
-		struct axes a;
-		list_axes(d->c, NULL, &a);
-		for (int k = 0; k < a.n; k++)
-			a.at[k] = stage.place[k] = at->at[k];
-		stage.value = at_axes(s, d->c->value, &a);
-		bool in_place = reads_in_place(s, stage.value);
-		/* whoever of the members reads it must do so at its place */
-		vec_push(s->x->a, &s->members, p);
-		for (int k = 0; k < s->stages.n && in_place; k++) {
-			in_place = reads_in_place(s, s->stages.at[k].value);
-			for (int f = 0; f < s->stages.at[k].folds.n && in_place; f++)
-				in_place = reads_in_place(s, s->stages.at[k].folds.at[f].body);
-		}
-		s->members.n--;
-		if (!in_place || !closed(s, p))
-			continue;
-		add_member(s, p, &stage);
+		rows_add_member(s, p, &stage);
 		grew = true;
 	}
 	return grew;
 }
 
-static void grow(struct search *s)
+static void grow(struct rows_search *s)
 {
 	bool grew = true;
 	while (grew) {
@@ -444,13 +431,19 @@ static void grow(struct search *s)
 }
 
 /* In order of definition, which respects dependences; outputs are what others need. */
-static void finish(struct search *s)
+static void finish(struct rows_search *s, struct tw_attention *attention)
 {
 	struct grouping *x = s->x;
 	struct group_rows *g = ARENA_NEW(x->a, struct group_rows);
 	g->rows = s->rows;
+	g->attention = attention;
+	g->product = attention ? s->guests.at[1] : -1;
 	for (int i = 0; i < x->n; i++) {
 		int at = 0;
+		if (!rows_is_member(s, i))
+			continue;
+		vec_push(x->a, &g->members, i);
+		x->def[i].rows = g;
 		while (at < s->members.n && s->members.at[at] != i)
 			at++;
 		if (at == s->members.n)
@@ -458,15 +451,14 @@ static void finish(struct search *s)
 		struct tw_stage *stage = &s->stages.at[at];
 		stage->stored = x->def[i].output;
 		for (int k = 0; k < x->def[i].users.n; k++)
-			stage->stored |= !is_member(s, x->def[i].users.at[k]);
-		vec_push(x->a, &g->members, i);
+			stage->stored |=
+				!rows_is_member(s, x->def[i].users.at[k]) || x->def[i].users.at[k] == g->product;
 		vec_push(x->a, &s->rows->stages, *stage);
-		x->def[i].rows = g;
 	}
 }
 
 /* A fold alone, or with what merely finishes its result, is served as well by the rules. */
-static bool worthwhile(const struct search *s)
+static bool worthwhile(const struct rows_search *s)
 {
 	int folds = 0, full = 0;
 	for (int k = 0; k < s->stages.n; k++) {
@@ -478,7 +470,7 @@ static bool worthwhile(const struct search *s)
 
 #define LONGEST_ROW (1 << 18) /* beyond, more is won by many cores than by keeping rows in cache */
 
-static bool of_fit_length(const struct search *s)
+static bool of_fit_length(const struct rows_search *s)
 {
 	int64_t length = 1, size;
 	for (int k = 0; k < s->rows->nfold; k++) {
@@ -497,14 +489,14 @@ void group_find_rows(struct grouping *x)
 		const struct group_def *d = &x->def[i];
 		if (!d->c || !d->anchor || d->gone || d->rows)
 			continue;
-		struct search s = {.x = x, .m = x->m, .rows = ARENA_NEW(x->a, struct tw_rows)};
+		struct rows_search s = {.x = x, .m = x->m, .rows = ARENA_NEW(x->a, struct tw_rows)};
 		struct tw_stage stage;
 		twir_facts_init(&s.facts, x->m);
 		if (!begin(&s, i) || !of_fit_length(&s) || !stage_of(&s, i, &stage))
 			continue;
-		add_member(&s, i, &stage);
+		rows_add_member(&s, i, &stage);
 		grow(&s);
 		if (worthwhile(&s))
-			finish(&s);
+			finish(&s, group_find_attention(&s));
 	}
 }

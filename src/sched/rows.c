@@ -58,6 +58,10 @@ static E resolve_one(struct twir_rewriter *r, E e)
 	const struct row_fold *f = e->kind == TWIR_Var ? map_get_ptr(&p->total_of, e->u.var) : NULL;
 	if (f)
 		return p->along ? twir_var(k->m, f->total) : twir_load(k->m, f->partial, 1, &j);
+	if (e->kind == TWIR_Load && e->u.tensor == p->given) {
+		const E held[] = {p->held_row, twir_var(k->m, p->inner.var[0])};
+		return twir_load(k->m, p->held, 2, held);
+	}
 	const struct row_part *part = rows_part_of(p, e);
 	if (!part)
 		return e;
@@ -178,7 +182,8 @@ static struct twir_stmt *row_loop(struct maker *k, const struct twir_map *tile, 
 	const int seq = p->along ? p->inner.rank - 1 : p->inner.rank;
 	struct twir_var *vars[TWIR_MAX_RANK];
 	if (p->along) {
-		const E step = twir_index(m, (int64_t)unroll * p->lanes), extent = p->inner.extent[seq];
+		const E step = twir_index(m, (int64_t)unroll * p->lanes),
+			extent = p->limit ? p->limit : p->inner.extent[seq];
 		struct twir_var *t = tw_loop_var(m, "t");
 		const E j0 = twir_mul(m, twir_var(m, t), step);
 		twir_subst_init(&s, m);
@@ -285,6 +290,10 @@ static void declare_scratch(struct maker *k, struct row_part *part, struct twir_
 static struct twir_stmt *store_result(struct maker *k, const struct row_part *part, E value)
 {
 	struct twir_tensor *out = part->s->definition->out;
+	if (out == k->p->made) {
+		const E held[] = {k->p->held_row, twir_var(k->m, k->p->inner.var[0])};
+		return twir_store(k->m, k->p->held, 2, held, value, NULL);
+	}
 	return twir_store(k->m, out, out->rank, part->place, value, NULL);
 }
 
@@ -436,10 +445,10 @@ static int64_t row_work(const struct row_plan *p)
 	return work * (cost > 256 ? 256 : cost) / p->lanes + 16;
 }
 
-static struct twir_stmt *rows_to_cores(struct maker *k, struct twir_stmt *body, E *cores)
+static struct twir_stmt *rows_to_cores(const struct row_plan *p, int unroll, struct twir_var *first,
+				       struct twir_stmt *body, E *cores)
 {
-	struct twir_module *m = k->m;
-	struct row_plan *p = k->p;
+	struct twir_module *m = p->m;
 	const int n = p->over.rank, last = n - 1;
 	E outer[TWIR_MAX_RANK], inner[TWIR_MAX_RANK], extent[TWIR_MAX_RANK];
 	struct twir_var *vars[TWIR_MAX_RANK];
@@ -447,7 +456,7 @@ static struct twir_stmt *rows_to_cores(struct maker *k, struct twir_stmt *body, 
 	*cores = twir_index(m, 1);
 	if (n == 0)
 		return body;
-	const int64_t step = p->along ? 1 : (int64_t)k->unroll * p->lanes;
+	const int64_t step = p->along ? 1 : (int64_t)unroll * p->lanes;
 	int64_t left = ITEM_WORK / (row_work(p) * (p->along ? 1 : step)) + 1;
 	twir_subst_init(&s, m);
 	for (int i = 0; i < n; i++) {
@@ -467,7 +476,7 @@ static struct twir_stmt *rows_to_cores(struct maker *k, struct twir_stmt *body, 
 		if (i < last || p->along)
 			twir_subst_set(&s, p->over.var[i], twir_var(m, vars[i]));
 		else
-			twir_subst_set(&s, k->first, twir_mul(m, twir_var(m, vars[i]), twir_index(m, step)));
+			twir_subst_set(&s, first, twir_mul(m, twir_var(m, vars[i]), twir_index(m, step)));
 	}
 	const struct twir_map *map = twir_compose(m, twir_spatial(m, n, outer), twir_repeat(m, n, inner, NULL));
 	return tw_formap(m, n, vars, map, 1, CORE, extent, twir_subst_block(&s, body));
@@ -488,24 +497,30 @@ static int rows_unroll(const struct row_plan *p)
 	return vectors >= 2 && registers <= 6 && elements * kept * 2 * p->lanes * 4 <= LANE_SCRATCH ? 2 : 1;
 }
 
-struct twir_program *tw_rows_schedule(struct twir_module *m, const char *name, const struct tw_rows *rows,
-				      const struct tw_target *t)
+struct twir_stmt *rows_body(struct row_plan *p, int unroll, struct twir_var *first)
 {
-	struct row_plan p = {.m = m, .t = t, .name = name, .rows = rows};
-	rows_plan(&p);
-	struct maker k = {.p = &p, .m = m, .j = tw_loop_var(m, "j"), .first = tw_loop_var(m, "first")};
-	k.unroll = p.along ? 1 : rows_unroll(&p);
-	k.tile = tile_map(&k, k.unroll);
+	struct maker k = {.p = p, .m = p->m, .j = tw_loop_var(p->m, "j"), .first = first, .unroll = unroll};
 	struct twir_stmt *body = NULL;
-	for (int i = 0; i < p.n; i++)
-		if (p.part[i].kept)
-			declare_scratch(&k, &p.part[i], &body);
-	for (int phase = 0; phase < p.phases; phase++) {
+	k.tile = tile_map(&k, unroll);
+	for (int i = 0; i < p->n; i++)
+		if (p->part[i].kept)
+			declare_scratch(&k, &p->part[i], &body);
+	for (int phase = 0; phase < p->phases; phase++) {
 		row_values(&k, phase, &body);
 		run_phase(&k, phase, &body);
 	}
-	row_values(&k, p.phases, &body);
+	row_values(&k, p->phases, &body);
+	return body;
+}
+
+struct twir_program *tw_rows_schedule(struct twir_module *m, const char *name, const struct tw_rows *rows,
+				      const struct tw_target *t)
+{
+	struct row_plan p = {.m = m, .t = t, .rows = rows};
+	struct twir_var *first = tw_loop_var(m, "first");
+	rows_plan(&p);
+	const int unroll = p.along ? 1 : rows_unroll(&p);
 	E cores;
-	body = rows_to_cores(&k, body, &cores);
+	struct twir_stmt *body = rows_to_cores(&p, unroll, first, rows_body(&p, unroll, first), &cores);
 	return tw_program_new(m, name, cores, p.lanes, body);
 }

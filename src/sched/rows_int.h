@@ -1,4 +1,4 @@
-/* Between rows.c and rows_plan.c: the stages of a row program in the making. */
+/* Between rows.c, rows_plan.c and attention.c: the stages of a row program in the making. */
 #ifndef TW_ROWS_INT_H
 #define TW_ROWS_INT_H
 
@@ -31,7 +31,6 @@ struct row_part {
 struct row_plan {
 	struct twir_module *m;
 	const struct tw_target *t;
-	const char *name;
 	const struct tw_rows *rows;
 	struct row_part *part;
 	int n, lanes, phases;
@@ -39,7 +38,14 @@ struct row_plan {
 	bool along;		    /* lanes over the elements of a row; else over rows */
 	struct tw_map part_of;	    /* tensor -> number + 1 */
 	struct tw_map total_of;	    /* a total's variable -> struct row_fold * */
+	/* Rows that already lie in scratch: what stages load of `given` and define as `made` is held[held_row, element]. NULL: none. */
+	struct twir_tensor *given, *made, *held;
+	const struct twir_expr *held_row;
+	const struct twir_expr *limit; /* with held: how many elements of a row count; NULL: all */
 };
+
+/* rows.c: the statements for one row (or one tile of neighbouring rows, whose first is `first`), over the variables of the nest of rows. */
+struct twir_stmt *rows_body(struct row_plan *p, int unroll, struct twir_var *first);
 
 /* rows_plan.c: nests, lanes, phases, what is kept. */
 void rows_plan(struct row_plan *p);

@@ -22,7 +22,9 @@ bool rows_varies(const struct row_plan *p, E e)
 
 static E hide_stage(struct twir_rewriter *r, E e)
 {
-	return rows_part_of(r->user, e) ? twir_const_of(r->m, e->type, 0) : e;
+	const struct row_plan *p = r->user;
+	const bool given = e->kind == TWIR_Load && e->u.tensor == p->given;
+	return given || rows_part_of(p, e) ? twir_const_of(r->m, e->type, 0) : e;
 }
 
 static E plus(struct twir_module *m, E sum, E e)
@@ -54,11 +56,14 @@ static void make_nests(struct row_plan *p)
 	struct twir_module *m = p->m;
 	const struct tw_rows *rows = p->rows;
 	tw_nest_init(&p->inner, m, rows->nfold, rows->fold, rows->fold_extent, all_accesses(p));
-	tw_nest_merge(&p->inner, NULL);
+	if (!p->held)
+		tw_nest_merge(&p->inner, NULL);
 	tw_nest_init(&p->over, m, rows->nrow, rows->row, rows->row_extent, p->inner.value);
+	p->along = true;
+	if (p->held) /* rows keep their axes: whoever holds them knows what they are */
+		return;
 	tw_nest_merge(&p->over, NULL);
 	p->inner.value = p->over.value;
-	p->along = p->over.rank == 0;
 	if (p->over.rank > 0 && p->inner.rank > 0) {
 		const int o = p->over.rank - 1, i = p->inner.rank - 1;
 		const double rows_score = tw_nest_lane_score(&p->over, p->over.var[o], p->over.extent[o], p->lanes);

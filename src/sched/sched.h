@@ -30,6 +30,20 @@ struct tw_rows {
 	VEC(struct tw_stage) stages; /* in order of dependence */
 };
 
+/* Attention: two products with a row program between them. Scores of a row are sums over depth of q * k; the stages make weights of them; the anchor is the sum
+ * over the row's elements of weight * v. All over the rows' axes, the element, depth or column. */
+struct tw_attention {
+	const struct tw_rows *rows; /* one fold axis: the keys */
+	int query;		    /* row[query]: the queries, on which neither k nor v depends */
+	struct twir_tensor *scores, *weights; /* what stages load and define instead of memory */
+	const struct twir_expr *q, *k, *v;
+	struct twir_var *depth, *column;
+	const struct twir_expr *depth_extent, *column_extent;
+	const struct twir_expr *place[TWIR_MAX_RANK]; /* index in the anchor's result, over rows and column */
+	/* A row's elements from this one on have weight 0 whatever their scores; rises with row[query]. NULL: none are known to. */
+	const struct twir_expr *limit;
+};
+
 struct tw_task {
 	struct twir_module *m;
 	const char *name;	     /* "conv1_relu1": identifier, for the programs' names */
@@ -40,6 +54,7 @@ struct tw_task {
 		consumer; /* NULL, or one injective definition that loads anchor->out at one place, by an invertible index map */
 	const struct tw_rows
 		*rows; /* NULL, or: a row program; the anchor is its last definition, producers are inlined */
+	const struct tw_attention *attention; /* NULL, or: what the anchor is the second product of; rows is NULL then */
 	/* keys: tensors whose values are known when the model is compiled; what is prepared joins them. NULL: prepare nothing. */
 	struct tw_map *constants;
 	bool exact; /* sums may not be regrouped in ways that lose accuracy (Winograd) */
@@ -96,6 +111,9 @@ const char *tw_schedule_name(const struct tw_task *task, const struct tw_target 
 /* rule.c: the rule-based schedule: one program for any definition. */
 struct twir_program *tw_rule_schedule(struct twir_module *m, const char *name, const struct twir_compute *c,
 				      const struct tw_target *t);
+
+/* attention.c: one program for the task's attention, but for its consumer. */
+struct twir_program *tw_attention_schedule(const struct tw_task *task, const struct tw_target *t);
 
 /* rows.c: one program for a row program; its outputs are the stored stages. */
 struct twir_program *tw_rows_schedule(struct twir_module *m, const char *name, const struct tw_rows *rows,

@@ -13,8 +13,10 @@ static const struct tw_template *choose(const struct tw_task *task, const struct
 
 const char *tw_schedule_name(const struct tw_task *task, const struct tw_target *t)
 {
-	const struct tw_template *chosen = task->rows ? NULL : choose(task, t);
-	return task->rows ? "rows" : chosen ? chosen->name : "rule";
+	if (task->rows || task->attention)
+		return task->rows ? "rows" : "attention";
+	const struct tw_template *chosen = choose(task, t);
+	return chosen ? chosen->name : "rule";
 }
 
 /* The anchor with its producers inlined: what the rules see, since their choice of lanes looks at every access. */
@@ -79,10 +81,12 @@ void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, co
 void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out)
 {
 	struct twir_module *m = task->m;
-	if (task->rows) {
-		struct tw_kernel k = {.program = tw_rows_schedule(m, task->name, task->rows, t)};
+	if (task->rows || task->attention) {
+		struct tw_kernel k = {.program = task->rows ? tw_rows_schedule(m, task->name, task->rows, t)
+							    : tw_attention_schedule(task, t),
+				      .schedule = tw_schedule_name(task, t)};
 		vec_push(m->arena, &out->kernels, k);
-		finish(m, out);
+		fuse(task, out);
 		return;
 	}
 	const struct tw_template *chosen = choose(task, t);
