@@ -348,7 +348,10 @@ static const struct command_option show_options[] = {
 	O_ISA, O_NO_CACHE, {0}};
 static const struct command_option info_options[] = {{0}};
 static const struct command_option program_options[] = {
-	{"--name", "NAME", "the program of the file that is meant (default: its only one)", take_name},
+	{"--name", "NAME",
+	 "the program or launch function of the file that is meant (default: the only launch function, else the only "
+	 "program)",
+	 take_name},
 	{"--stage", "PASS",
 	 "print the program after this pass of lowering; input: as it was read; an unknown name lists the passes",
 	 take_stage},

@@ -38,19 +38,22 @@ static void launch_comment(struct tw_buf *out, struct twir_module *m, const stru
 	buf_puts(out, " */\n");
 }
 
-void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module *m, struct twir_program *p)
+void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module *m, int n,
+	       struct twir_program *const *programs)
 {
 	const struct tw_dialect *d = tw_dialect_of(t);
 	struct cgen_uses u;
-	struct tw_buf kernel;
-	buf_init(&kernel, m->arena);
+	struct tw_buf kernels;
+	buf_init(&kernels, m->arena);
 	cgen_uses_init(&u, m->arena, d);
-	cgen_kernel_into(&u, &kernel, m, p, p->name, true);
-	if (t->device == TW_DEVICE_CPU)
-		call_comment(out, m, p);
-	else
-		launch_comment(out, m, p);
+	for (int i = 0; i < n; i++) {
+		buf_putc(&kernels, '\n');
+		if (t->device == TW_DEVICE_CPU)
+			call_comment(&kernels, m, programs[i]);
+		else
+			launch_comment(&kernels, m, programs[i]);
+		cgen_kernel_into(&u, &kernels, m, programs[i], programs[i]->name, true);
+	}
 	cgen_print_helpers(&u, out);
-	buf_putc(out, '\n');
-	buf_bytes(out, kernel.at, kernel.n);
+	buf_bytes(out, kernels.at, kernels.n);
 }

@@ -17,12 +17,58 @@ static void verify_all(struct twir_module *m)
 		twir_verify_compute(m, m->computes.at[i], TW_ERR_MODEL);
 	for (int i = 0; i < m->programs.n; i++)
 		twir_verify_program(m, m->programs.at[i], TW_ERR_MODEL);
+	for (int i = 0; i < m->launches.n; i++)
+		twir_verify_launch(m, m->launches.at[i], TW_ERR_MODEL);
 }
 
 static void list_names(const struct twir_module *m, struct tw_buf *b)
 {
+	for (int i = 0; i < m->launches.n; i++)
+		buf_printf(b, "%s%s", b->n ? ", " : "", m->launches.at[i]->name);
 	for (int i = 0; i < m->programs.n; i++)
-		buf_printf(b, "%s%s", i ? ", " : "", m->programs.at[i]->name);
+		buf_printf(b, "%s%s", b->n ? ", " : "", m->programs.at[i]->name);
+}
+
+/* A launch function that does nothing but call the program. */
+static struct twir_launch *wrap(struct twir_module *m, struct twir_program *p)
+{
+	struct twir_launch *l = ARENA_NEW(m->arena, struct twir_launch);
+	struct twir_stmt *s = twir_stmt_new(m, TWIR_INVOKE);
+	l->name = p->name;
+	l->nparams = p->nparams;
+	l->params = p->params;
+	l->nsymbols = p->nsymbols;
+	l->symbols = p->symbols;
+	l->body = s;
+	s->u.invoke.program = p;
+	s->u.invoke.n = p->nparams;
+	s->u.invoke.args = ARENA_ARRAY(m->arena, struct twir_argument, p->nparams);
+	for (int i = 0; i < p->nparams; i++)
+		s->u.invoke.args[i].tensor = p->params[i];
+	return l;
+}
+
+/* By name; without: the only launch function, else the only program. NULL: there is none, or several. */
+static struct twir_launch *choose(struct twir_module *m, const char *which, struct twir_program **program)
+{
+	*program = NULL;
+	if (which) {
+		struct twir_launch *l = twir_launch_find(m, which);
+		*program = l ? NULL : twir_program_find(m, which);
+		return *program ? wrap(m, *program) : l;
+	}
+	if (m->launches.n)
+		return m->launches.n == 1 ? m->launches.at[0] : NULL;
+	*program = m->programs.n == 1 ? m->programs.at[0] : NULL;
+	return *program ? wrap(m, *program) : NULL;
+}
+
+/* The number of a type in ONNX; 0: it has none. */
+static int type_number(enum twir_scalar s)
+{
+	return twir_is_packed(s) || (twir_is_storage(s) && s != TWIR_F16 && s != TWIR_BF16) || s == TWIR_INDEX
+		       ? 0
+		       : (int)twc_type(s);
 }
 
 static void describe(struct tw_program *p)
@@ -36,10 +82,8 @@ static void describe(struct tw_program *p)
 	for (int i = 0; i < p->nparams; i++) {
 		const struct twir_tensor *t = p->chosen->params[i];
 		struct tw_param *x = &p->params[i];
-		*x = (struct tw_param){.name = t->base,
-				       .type = (int)twc_type(t->type),
-				       .rank = t->rank,
-				       .is_out = t->scope == TWIR_OUT};
+		*x = (struct tw_param){
+			.name = t->base, .type = type_number(t->type), .rank = t->rank, .is_out = t->scope == TWIR_OUT};
 		for (int d = 0; d < t->rank; d++) {
 			x->dim_text[d] = twir_print_expr(p->arena, t->shape[d]);
 			x->dims[d] = -1;
@@ -67,17 +111,13 @@ static void open_text(void *arg)
 	p->m->lanes = lanes_of(NULL);
 	twir_parse(p->m, p->name, p->text);
 	verify_all(p->m);
-	if (o->which) {
-		p->chosen = twir_program_find(p->m, o->which);
-		if (!p->chosen) {
-			struct tw_buf b;
-			buf_init(&b, p->arena);
-			list_names(p->m, &b);
-			tw_raise(TW_ERR_USAGE, "%s has no program '%.100s'; it has: %s", p->name, o->which,
-				 b.n ? b.at : "none");
-		}
-	} else if (p->m->programs.n == 1) {
-		p->chosen = p->m->programs.at[0];
+	p->chosen = choose(p->m, o->which, &p->program);
+	if (o->which && !p->chosen) {
+		struct tw_buf b;
+		buf_init(&b, p->arena);
+		list_names(p->m, &b);
+		tw_raise(TW_ERR_USAGE, "%s has no program '%.100s'; it has: %s", p->name, o->which,
+			 b.n ? b.at : "none");
 	}
 	if (p->chosen)
 		describe(p);
@@ -242,16 +282,65 @@ static void fix(struct twir_module *m, const struct tw_compile_options *o)
 	}
 }
 
+int twpr_number(const struct twpr_copy *c, const struct twir_program *p)
+{
+	int i = 0;
+	while (i < c->programs.n && c->programs.at[i] != p)
+		i++;
+	return i;
+}
+
+static void list_program(void *arg, const struct twir_stmt *s)
+{
+	struct twpr_copy *c = arg;
+	if (s->kind == TWIR_INVOKE && twpr_number(c, s->u.invoke.program) == c->programs.n)
+		vec_push(c->arena, &c->programs, s->u.invoke.program);
+}
+
+/* The place of parameter i when inputs come before outputs. */
+static int place(const struct twir_program *p, int i)
+{
+	int at = 0;
+	for (int k = 0; k < p->nparams; k++)
+		at += p->params[k]->scope < p->params[i]->scope ||
+		      (p->params[k]->scope == p->params[i]->scope && k < i);
+	return at;
+}
+
+static void order_arguments(void *arg, const struct twir_stmt *s)
+{
+	struct twpr_copy *c = arg;
+	if (s->kind != TWIR_INVOKE)
+		return;
+	struct twir_argument *args = ARENA_ARRAY(c->arena, struct twir_argument, s->u.invoke.n);
+	for (int i = 0; i < s->u.invoke.n; i++)
+		args[place(s->u.invoke.program, i)] = s->u.invoke.args[i];
+	memcpy(s->u.invoke.args, args, sizeof(*args) * (size_t)s->u.invoke.n);
+}
+
+static void order_parameters(struct twpr_copy *c, struct twir_program *p)
+{
+	struct twir_tensor **params = ARENA_ARRAY(c->arena, struct twir_tensor *, p->nparams);
+	for (int i = 0; i < p->nparams; i++)
+		params[place(p, i)] = p->params[i];
+	p->params = params;
+}
+
 void twpr_copy(struct twpr_copy *c, const struct tw_program *p, const struct tw_compile_options *o)
 {
 	struct tw_error e;
+	struct twir_program *program;
 	if (tw_program_choose(p, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 	c->m = twir_module_new(c->arena);
 	c->m->lanes = lanes_of(o);
 	twir_parse(c->m, p->name, p->text);
-	c->program = twir_program_find(c->m, p->chosen->name);
-	TW_CHECK(c->program, "the text has been parsed before");
+	c->launch = choose(c->m, p->chosen->name, &program);
+	TW_CHECK(c->launch, "the text has been parsed before");
+	twir_visit_block(c->launch->body, list_program, NULL, c);
+	twir_visit_block(c->launch->body, order_arguments, NULL, c);
+	for (int i = 0; i < c->programs.n; i++)
+		order_parameters(c, c->programs.at[i]);
 	fix(c->m, o);
 }
 

@@ -8,7 +8,8 @@
 
 struct tw_program; /* the text, and the program of it that was chosen */
 
-/* Parses and verifies all of the text. which: the program's name; NULL: the only one of the file. name: what errors
+/* Parses and verifies all of the text. which: the name of a program or launch function; NULL: the only launch
+   function, else the only program. name: what errors
    call the file. */
 enum tw_code tw_program_open(const char *name, const char *text, const char *which, struct tw_program **out,
 			     struct tw_error *e);

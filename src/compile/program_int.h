@@ -9,18 +9,20 @@ struct tw_program {
 	struct tw_arena *arena;
 	struct twir_module *m; /* as parsed: nothing lowers it */
 	const char *name, *text;
-	struct twir_program *chosen; /* NULL: see tw_program_choose */
+	struct twir_launch *chosen; /* NULL: see tw_program_choose; of a program alone: calls it with its parameters */
+	struct twir_program *program; /* the program alone; NULL: a launch function is chosen */
 	int nparams;
 	struct tw_param *params;
 	int nsymbols; /* of the chosen program */
 	int64_t *values;
 };
 
-/* A fresh copy of the chosen program to be lowered, in an arena of its own: passes change programs in place. */
+/* A fresh copy of what was chosen, to be lowered, in an arena of its own: passes change programs in place. */
 struct twpr_copy {
 	struct tw_arena *arena;
 	struct twir_module *m;
-	struct twir_program *program;
+	struct twir_launch *launch;
+	VEC(struct twir_program *) programs; /* that it calls, each once; their parameters: inputs, then outputs */
 };
 
 /* Raises. Parses the text anew into c->arena; symbols of o->fixed_names get their one value, lanes(TYPE) is
@@ -30,6 +32,18 @@ void twpr_copy(struct twpr_copy *c, const struct tw_program *p, const struct tw_
 enum tw_code twpr_with_copy(const struct tw_program *p, const struct tw_compile_options *o,
 			    void (*fn)(struct twpr_copy *c, void *arg), void *arg, struct tw_error *e);
 bool twpr_is_gpu(const struct twir_program *p);
+int twpr_number(const struct twpr_copy *c, const struct twir_program *p); /* of a program that is called */
+/* program_lower.c: lowers all programs of the copy for a target; NULL: what suits them. Raises. */
+void twpr_lower(struct twpr_copy *c, const char *target, struct tw_target *t,
+		void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg);
+/* program_image.c: a symbol is the size of an input */
+bool twpr_told_by_input(const struct twir_launch *l, const struct twir_var *v, struct twrt_source *source);
+/* Symbols that no input tells get their values as facts. Raises where one has none. */
+void twpr_fix_others(const struct tw_program *p, struct twpr_copy *c);
+/* program_plan.c: fills c->plan; begin before the programs are lowered, end after they are compiled. Raise. */
+struct twpr_planner;
+struct twpr_planner *twpr_plan_begin(struct twc *c, struct twpr_copy *copy);
+void twpr_plan_end(struct twpr_planner *p);
 struct twir_binding twpr_binding(const struct tw_program *p);
 /* program_run.c: a program is chosen and all its sizes have values */
 int64_t twpr_elements(const struct tw_program *p, int i); /* of a parameter; raises where it has a layout */

@@ -44,21 +44,34 @@ static struct tw_compile_options for_target(const struct tw_compile_options *o, 
 	return with;
 }
 
+void twpr_lower(struct twpr_copy *c, const char *target, struct tw_target *t,
+		void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg)
+{
+	for (int i = 0; i < c->programs.n; i++) {
+		choose_target(c->programs.at[i], target, t);
+		if (twpr_is_gpu(c->programs.at[i]) != twpr_is_gpu(c->programs.at[0]))
+			tw_raise(TW_ERR_UNSUPPORTED, "launch function %s calls programs on cores and on blocks",
+				 c->launch->name);
+	}
+	for (int i = 0; i < c->programs.n; i++)
+		tw_lower(c->m, c->programs.at[i], t, after, arg);
+}
+
 struct staging {
+	const struct tw_program *p;
 	const char *pass, *target;
 	struct twpr_copy *copy;
+	struct tw_buf texts;
 	char *text;
 };
 
+/* Symbols are declared by each text that speaks of them, which they may be. */
 static void keep_stage(void *arg, const char *name, const struct twir_program *p)
 {
 	struct staging *s = arg;
-	if (strcmp(name, s->pass) != 0)
-		return;
-	free(s->text);
-	s->text = strdup(twir_print_program(s->copy->arena, s->copy->m, p));
-	if (!s->text)
-		tw_raise(TW_ERR_MEMORY, "out of memory");
+	if (strcmp(name, s->pass) == 0)
+		buf_printf(&s->texts, "%s%s", s->texts.n ? "\n" : "",
+			   twir_print_program(s->copy->arena, s->copy->m, p));
 }
 
 static void stage(struct twpr_copy *c, void *arg)
@@ -67,23 +80,28 @@ static void stage(struct twpr_copy *c, void *arg)
 	struct tw_target t;
 	struct tw_buf names;
 	s->copy = c;
-	choose_target(c->program, s->target, &t);
-	const struct tw_pass *passes = tw_passes(c->program);
-	bool known = strcmp(s->pass, "input") == 0;
 	buf_init(&names, c->arena);
+	buf_init(&s->texts, c->arena);
+	const struct tw_pass *passes = c->programs.n ? tw_passes(c->programs.at[0]) : tw_cpu_passes;
+	bool known = strcmp(s->pass, "input") == 0;
 	for (int i = 0; passes[i].name; i++) {
 		known |= strcmp(passes[i].name, s->pass) == 0;
 		buf_printf(&names, ", %s", passes[i].name);
 	}
 	if (!known)
 		tw_raise(TW_ERR_USAGE, "there is no pass '%.40s'; there are: input%s", s->pass, names.at);
-	tw_lower(c->m, c->program, &t, keep_stage, s);
+	twpr_lower(c, s->target, &t, keep_stage, s);
+	if (!s->p->program && strcmp(s->pass, "input") == 0)
+		buf_printf(&s->texts, "\n%s", twir_print_launch(c->arena, s->p->chosen));
+	s->text = strdup(s->texts.at ? s->texts.at : "");
+	if (!s->text)
+		tw_raise(TW_ERR_MEMORY, "out of memory");
 }
 
 enum tw_code tw_program_stage(const struct tw_program *p, const char *pass, const char *target,
 			      const struct tw_compile_options *o, char **text, struct tw_error *e)
 {
-	struct staging s = {.pass = pass, .target = target};
+	struct staging s = {.p = p, .pass = pass, .target = target};
 	const struct tw_compile_options with = for_target(o, target);
 	const enum tw_code code = twpr_with_copy(p, &with, stage, &s, e);
 	*text = code == TW_ERR_OK ? s.text : NULL;
@@ -93,6 +111,7 @@ enum tw_code tw_program_stage(const struct tw_program *p, const char *pass, cons
 }
 
 struct emitting {
+	const struct tw_program *p;
 	const char *target;
 	char *text;
 };
@@ -102,11 +121,13 @@ static void emit(struct twpr_copy *c, void *arg)
 	struct emitting *x = arg;
 	struct tw_target t;
 	struct tw_buf b;
-	choose_target(c->program, x->target, &t);
-	tw_lower(c->m, c->program, &t, NULL, NULL);
+	twpr_lower(c, x->target, &t, NULL, NULL);
 	buf_init(&b, c->arena);
-	cgen_file(&b, &t, c->m, c->program);
-	x->text = strdup(b.at);
+	if (!x->p->program)
+		buf_printf(&b, "/* %s */\n", twir_print_launch(c->arena, x->p->chosen));
+	if (c->programs.n)
+		cgen_file(&b, &t, c->m, c->programs.n, c->programs.at);
+	x->text = strdup(b.at ? b.at : "");
 	if (!x->text)
 		tw_raise(TW_ERR_MEMORY, "out of memory");
 }
@@ -114,7 +135,7 @@ static void emit(struct twpr_copy *c, void *arg)
 enum tw_code tw_program_emit(const struct tw_program *p, const char *target, const struct tw_compile_options *o,
 			     char **text, struct tw_error *e)
 {
-	struct emitting x = {.target = target};
+	struct emitting x = {.p = p, .target = target};
 	const struct tw_compile_options with = for_target(o, target);
 	const enum tw_code code = twpr_with_copy(p, &with, emit, &x, e);
 	*text = code == TW_ERR_OK ? x.text : NULL;

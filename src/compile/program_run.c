@@ -33,7 +33,10 @@ static void interpret(void *arg)
 	const struct twir_binding b = twpr_binding(p);
 	for (int i = 0; i < p->nparams; i++)
 		data[i] = (struct twir_data){r->data[i], twpr_elements(p, i)};
-	twir_interpret(p->m, p->chosen, &b, data);
+	if (p->program)
+		twir_interpret(p->m, p->program, &b, data);
+	else
+		twir_interpret_launch(p->m, p->chosen, &b, data, NULL);
 }
 
 enum tw_code twpr_all_known(const struct tw_program *p, struct tw_error *e)

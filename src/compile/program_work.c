@@ -15,6 +15,7 @@ struct work {
 	VEC(struct twir_var *) vars;
 	VEC(int64_t) values;
 	struct tw_map ops; /* expr or func -> operations + 1 */
+	int first;	   /* of the variables in scope */
 	int64_t steps;
 	bool unknown;
 	double total;
@@ -69,6 +70,11 @@ static void mark_block(struct work *w, const struct twir_stmt *list)
 			mark_map(w, s->u.formap.map);
 			for (int i = 0; s->u.formap.bounds && i < s->u.formap.n; i++)
 				mark(w, s->u.formap.bounds[i]);
+			break;
+		case TWIR_INVOKE:
+			mark_block(w, s->u.invoke.program->body);
+			for (int i = 0; i < s->u.invoke.nsymbols; i++)
+				mark(w, s->u.invoke.values[i]);
 			break;
 		case TWIR_IF:
 		case TWIR_SPECIALISE:
@@ -143,7 +149,7 @@ static double operations(struct work *w, const struct twir_expr *e)
 
 static int64_t value(struct work *w, const struct twir_expr *e)
 {
-	const struct twir_binding b = {w->vars.n, w->vars.at, w->values.at};
+	const struct twir_binding b = {w->vars.n - w->first, w->vars.at + w->first, w->values.at + w->first};
 	return twir_eval_index(e, &b);
 }
 
@@ -212,6 +218,28 @@ static double branch(struct work *w, const struct twir_stmt *s)
 	return a;
 }
 
+/* A program knows its symbols only: those that the call says, others as they are. */
+static double invoke(struct work *w, const struct twir_stmt *s)
+{
+	const struct twir_program *f = s->u.invoke.program;
+	int64_t *values = ARENA_ARRAY(w->arena, int64_t, f->nsymbols);
+	const int mark = w->vars.n, first = w->first;
+	for (int i = 0; i < f->nsymbols; i++) {
+		const struct twir_expr *e = twir_var(w->p->m, f->symbols[i]);
+		for (int k = 0; k < s->u.invoke.nsymbols; k++)
+			if (s->u.invoke.symbols[k] == f->symbols[i])
+				e = s->u.invoke.values[k];
+		values[i] = value(w, e);
+	}
+	w->first = mark;
+	for (int i = 0; i < f->nsymbols; i++)
+		set(w, f->symbols[i], values[i]);
+	const double n = block(w, f->body);
+	w->vars.n = w->values.n = mark;
+	w->first = first;
+	return n;
+}
+
 static double block(struct work *w, const struct twir_stmt *list)
 {
 	const int mark = w->vars.n;
@@ -239,6 +267,12 @@ static double block(struct work *w, const struct twir_stmt *list)
 		case TWIR_IF:
 		case TWIR_SPECIALISE:
 			sum += branch(w, s);
+			break;
+		case TWIR_INVOKE:
+			sum += invoke(w, s);
+			break;
+		case TWIR_MMA: /* of every warp: how many run it is not looked for */
+			w->unknown = true;
 			break;
 		default:
 			break;

@@ -89,6 +89,43 @@ program halves(A: f32[M, N], out B: f32[M, N], out S: f32[M])
 }
 """
 
+LAUNCH = """symbol M, N, R;
+
+program scale(A: f32[N], out C: f32[N])
+  launch core(1), lane(8)
+{
+  for (i) in repeat(ceil_div(N, 8)) * spatial(8) on lane within (N) {
+    C[i] = 2.0 * A[i];
+  }
+}
+
+program rows(out C: f32[R, N], A: f32[R, N])
+  launch core(R), lane(8)
+{
+  for (i) in spatial(R) on core {
+    for (j) in repeat(ceil_div(N, 8)) * spatial(8) on lane within (N) {
+      C[i, j] = A[i, j] + f32(i);
+    }
+  }
+}
+
+launch both(A: f32[M, N], out C: f32[M, N], out D: f32[M, N]) {
+  buffer T: f32[M, N];
+  let m = M;
+  for i in repeat(m) {
+    call scale(A[i], T[i]);
+  }
+  if M < 3 {
+    call rows(C, T) with (R = M);
+  } else {
+    for i in repeat(M) {
+      call scale(T[i], C[i]);
+    }
+  }
+  call rows(D, C) with (R = M);
+}
+"""
+
 NVCC = next((p for p in (shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc") if p and os.path.exists(p)), None)
 
 
@@ -253,6 +290,29 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("launched on cores", self.run_cli(self.path("add.tw", ADD), "--run", "opencl", "--random", "1", "-d", "N=1", code=1))
         self.assertIn("pass 'lower_lanes'", self.run_cli(path, "--stage", "lower_lanes", code=2))
         self.assertIn("thread", self.run_cli(path, "--stage", "expand_mapping"))
+
+    def test_launch_functions(self):
+        """Calls, parts of tensors, loops, branches, inputs behind outputs."""
+        gpu = LAUNCH.replace("core(1), lane(8)", "block(1), thread(8)").replace("core(R), lane(8)", "block(R), thread(8)")
+        gpu = self.path("gpu_both.tw", gpu.replace(" on core", " on block").replace("on lane", "on thread"))
+        engines = [("interp", self.path("both.tw", LAUNCH)), ("compiled", self.path("both.tw"))]
+        engines += [("opencl", gpu)] if self.has_opencl() else []
+        for rows, columns in (1, 5), (2, 21), (4, 3):
+            a = [random.uniform(-1, 1) for _ in range(rows * columns)]
+            self.path("a.npy", npy((rows, columns), a))
+            c = [2 * x + i // columns if rows < 3 else 4 * x for i, x in enumerate(a)]
+            want = {"C": c, "D": [x + i // columns for i, x in enumerate(c)]}
+            for engine, path in engines:
+                text = self.run_cli(path, "--run", engine, "-i", "A=a.npy", "-o", "launch_" + engine, "--time", "--runs", "2")
+                self.assertIn("GFLOP/s", text)
+                for name in want:
+                    for x, y in zip(read_npy(self.path("launch_%s/%s.npy" % (engine, name))), want[name]):
+                        self.assertAlmostEqual(x, y, places=4)
+        self.assertIn("launch both(", self.run_cli(self.path("both.tw"), "--stage", "input"))
+        self.assertIn("program scale(", self.run_cli(self.path("both.tw"), "--stage", "share"))
+        self.assertIn("void rows(", self.run_cli(self.path("both.tw"), "--emit", "c"))
+        self.assertIn("has no program 'x'; it has: both, scale, rows", self.run_cli(self.path("both.tw"), "--name", "x", code=2))
+        self.run_cli(self.path("both.tw"), "--name", "scale", "--run", "compiled", "-d", "N=9", "--random", "1")
 
     def test_out_of_bounds_is_found(self):
         text = self.run_cli(self.path("bad.tw", ADD.replace("A[i] +", "A[i + 1] +")), "--run", "interp", "--random", "1", "-d", "N=8", code=1)

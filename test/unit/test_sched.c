@@ -22,7 +22,9 @@ struct sched_case {
 	const char *schedule;  /* the schedule that must serve: "matmul", "rule" */
 	int nsymbols;
 	const char *symbols[4];
-	int64_t values[3][4]; /* sizes to try; a first value of -1 ends the list */
+	int64_t values[3][4];  /* sizes to try; a first value of -1 ends the list */
+	const char *constants; /* tensors known at compile time, as producers are named; NULL: none */
+	int prepared;	       /* tensors that the template must have made of them */
 };
 
 static const struct sched_case cases[] = {
@@ -183,6 +185,126 @@ static const struct sched_case cases[] = {
 	 0,
 	 {NULL},
 	 {{0}, {-1}}},
+	{"matmul by constants, blocks of K",
+	 "tensor A: f32[13, 700]; tensor B: f32[700, 37]; tensor b: f32[37];"
+	 "define C: f32[13, 37] = (i, j) => sum(k < 700, A[i, k] * B[k, j]);"
+	 "define Y: f32[13, 37] = (i, j) => C[i, j] / 100.0 + b[j];",
+	 "C",
+	 "",
+	 "Y",
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B b",
+	 1},
+	{"one row by constants",
+	 "tensor A: f32[1, 33]; tensor B: f32[150, 33]; define T: f32[33, 150] = (k, j) => B[j, k];"
+	 "define C: f32[1, 150] = (i, j) => sum(k < 33, A[i, k] * T[k, j]);",
+	 "C",
+	 "T",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B",
+	 1},
+	{"constants times a vector",
+	 "tensor A: f32[83, 20]; tensor x: f32[20]; define C: f32[83] = (i) => sum(k < 20, A[i, k] * x[k]);",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "A",
+	 1},
+	{"rows unknown, constants",
+	 "symbol M; tensor A: f32[M, 19]; tensor B: f32[19, 48]; "
+	 "define C: f32[M, 48] = (i, j) => sum(k < 19, A[i, k] * B[k, j]);",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 1,
+	 {"M"},
+	 {{13}, {1}, {0}},
+	 "B",
+	 1},
+	{"convolution of channels that lie side by side",
+	 "tensor X: f32[2, 5, 6, 20]; tensor W: f32[3, 3, 20, 18]; tensor e: f32[18];"
+	 "define C: f32[2, 30, 18] = (n, p, m) => sum(a < 3, b < 3, c < 20, (p / 6 + a - 1 >= 0 and p / 6 + a - 1 < 5 "
+	 "and p % 6 + b - 1 >= 0 and p % 6 + b - 1 < 6 ? X[n, p / 6 + a - 1, p % 6 + b - 1, c] : 0.0) * W[a, b, c, m]);"
+	 "define Y: f32[2, 5, 6, 18] = (n, y, x, m) => max(C[n, y * 6 + x, m] + e[m], 0.0);",
+	 "C",
+	 "",
+	 "Y",
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "W e",
+	 1},
+	{"window without padding, read by nested loops",
+	 "tensor X: f32[7, 9, 5]; tensor W: f32[3, 2, 5, 21];"
+	 "define C: f32[8, 21] = (x, m) => sum(a < 3, b < 2, c < 5, X[a + 2, x + b, c] * W[a, b, c, m]) * 0.25;",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "W",
+	 1},
+	{"weights as rows, of which arithmetic is prepared",
+	 "tensor X: f32[2, 18, 21]; tensor F: f32[7, 18];"
+	 "define C: f32[2, 7, 21] = (n, m, p) => sum(k < 18, (F[m, k] + 1.0) * X[n, k, p]);",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "F",
+	 1},
+	{"groups of constants",
+	 "tensor X: f32[4, 11, 9]; tensor W: f32[4, 9, 17];"
+	 "define C: f32[4, 11, 17] = (g, i, j) => sum(k < 9, X[g, i, k] * W[g, k, j]);",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "W",
+	 1},
+	{"integers with zero points",
+	 "tensor A: u8[9, 23]; tensor z: u8[1]; tensor B: i8[23, 19]; tensor w: i8[19];"
+	 "define C: i32[9, 19] = (i, j) => sum(k < 23, (i32(A[i, k]) - i32(z[0])) * (i32(B[k, j]) - i32(w[j])));",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B w",
+	 1},
+	{"rows and columns apart",
+	 "tensor A: f32[5, 9, 3]; tensor B: f32[3, 9, 18];"
+	 "define C: f32[5, 3, 18] = (i, b, j) => sum(k < 9, A[i, k, b] * B[b, k, j]);",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
 };
 
 struct store { /* values of tensors by name */
@@ -209,8 +331,10 @@ static void add(struct store *s, struct tw_arena *a, struct twir_tensor *t, cons
 		const int64_t v = (int64_t)(next_random(seed) % 2001) - 1000;
 		if (t->type == TWIR_F32)
 			((float *)at)[i] = (float)v / 500;
-		else
+		else if (bytes == 8)
 			((int64_t *)at)[i] = v / 300;
+		else
+			at[i] = (char)v;
 	}
 	s->tensor[s->n] = t;
 	s->data[s->n++] = (struct twir_data){at, n};
@@ -237,8 +361,9 @@ struct run {
 	const struct sched_case *c;
 	const int64_t *values;
 	struct tw_target t;
-	int point; /* of the template; -1: the default, through tw_schedule */
-	bool last; /* set when point was the last */
+	int point;   /* of the template; -1: the default, through tw_schedule */
+	int points;  /* of the space, set when a point was run */
+	int tile[2]; /* of the point: rows and vectors of the register tile */
 	double worst;
 	uint64_t text; /* hash of the lowered program's text, set by body */
 };
@@ -258,13 +383,60 @@ static void compare(struct run *r, const struct twir_tensor *t, const struct twi
 		    const struct twir_data *got)
 {
 	for (int64_t i = 0; i < want->elements; i++) {
-		if (t->type == TWIR_I64) {
-			r->worst += ((int64_t *)want->at)[i] != ((int64_t *)got->at)[i];
+		if (t->type != TWIR_F32) {
+			const size_t bytes = (size_t)twir_scalar_bytes(t->type), off = (size_t)i * bytes;
+			r->worst += memcmp((char *)want->at + off, (char *)got->at + off, bytes) != 0;
 			continue;
 		}
 		const double x = ((float *)want->at)[i], y = ((float *)got->at)[i], d = fabs(x - y) / (1 + fabs(x));
 		r->worst = d > r->worst || isnan(d) ? d : r->worst;
 	}
+}
+
+/* What the launch wants computed of constants, by the definitions' own meaning. */
+static void prepare(struct twir_module *m, struct tw_arena *a, const struct tw_launch *l, struct store *got,
+		    const struct twir_binding *b)
+{
+	for (int i = 0; i < l->prepared.n; i++) {
+		const int n = got->n;
+		add(got, a, l->prepared.at[i]->out, b, NULL);
+		const struct twir_env env = {n, got->tensor, got->data, (const int64_t(*)[TWIR_MAX_RANK])got->shape};
+		twir_interpret_compute(m, l->prepared.at[i], b, &env, got->data[n]);
+	}
+}
+
+/* Calls take(arg, name, length) for each of the names in a list apart by spaces. */
+static void each_name(const char *list, void (*take)(void *arg, const char *name, size_t n), void *arg)
+{
+	while (list && *list) {
+		const size_t n = strcspn(list, " ");
+		take(arg, list, n);
+		list += n + (list[n] == ' ');
+	}
+}
+
+struct constants {
+	const struct twir_module *m;
+	struct tw_map map;
+};
+
+static void add_constant(void *arg, const char *name, size_t n)
+{
+	struct constants *c = arg;
+	for (int i = 0; i < c->m->tensors.n; i++)
+		if (strlen(c->m->tensors.at[i]->name) == n && memcmp(c->m->tensors.at[i]->name, name, n) == 0)
+			map_set_ptr(&c->map, c->m->tensors.at[i], c);
+}
+
+struct producers {
+	struct twir_module *m;
+	struct tw_task *task;
+};
+
+static void add_producer(void *arg, const char *name, size_t n)
+{
+	struct producers *p = arg;
+	p->task->producers[p->task->nproducers++] = named(p->m, name, n);
 }
 
 static void body(void *arg)
@@ -294,27 +466,29 @@ static void body(void *arg)
 	}
 	struct tw_task task = {.m = m, .name = "task", .anchor = named(m, c->anchor, strlen(c->anchor))};
 	struct twir_compute *producers[4];
-	for (const char *p = c->producers; *p;) {
-		const size_t n = strcspn(p, " ");
-		producers[task.nproducers++] = named(m, p, n);
-		p += n + (p[n] == ' ');
-	}
+	struct constants constants = {.m = m};
+	map_init(&constants.map, a);
 	task.producers = producers;
+	each_name(c->producers, add_producer, &(struct producers){m, &task});
+	each_name(c->constants, add_constant, &constants);
+	task.constants = &constants.map;
 	task.consumer = c->consumer ? named(m, c->consumer, strlen(c->consumer)) : NULL;
 	assert_string_equal(tw_schedule_name(&task, &r->t), c->schedule);
 	struct tw_launch launch = {0};
 	if (r->point < 0) {
 		tw_schedule(&task, &r->t, &launch);
-		r->last = true;
 	} else {
 		struct tw_space s = {0};
 		tw_template_matmul.space(a, &r->t, &s);
-		r->last = r->point + 1 >= s.points.n;
+		r->points = s.points.n;
+		memcpy(r->tile, s.points.at[r->point].value, sizeof(r->tile));
 		tw_schedule_point(&task, &r->t, &tw_template_matmul, &s.points.at[r->point], &launch);
 	}
 	const struct twir_compute *out = task.consumer ? task.consumer : task.anchor;
 	if (getenv("TW_SHOW"))
 		printf("%s\n", twir_print_program(a, m, launch.kernels.at[0].program));
+	assert_int_equal(launch.prepared.n, c->prepared);
+	prepare(m, a, &launch, &got, &b);
 	execute(m, &launch, &got, &b);
 	compare(r, out->out, find(&want, out->out), find(&got, out->out));
 	for (int k = 0; k < launch.kernels.n; k++)
@@ -367,28 +541,34 @@ static void every_case(void **state)
 			}
 }
 
+enum { STRIDE = 7 }; /* of points tried where the loops are like those of the first matmul, of which all are */
+
 /* Perturbation: any factors of the register tile give the right numbers, and other loops. (Where the number of rows is constant, balancing may make two
  * points the same.) */
 static void every_point(void **state)
 {
 	(void)state;
 	const char *only = getenv("TW_ONLY");
+	int seen = 0;
 	for (int i = 0; i < TW_COUNT(cases); i++) {
 		if (strcmp(cases[i].schedule, "matmul") != 0 || (only && strcmp(only, cases[i].name) != 0))
 			continue;
+		const int stride = seen++ == 0 ? 1 : STRIDE;
 		for (int k = 0; k < 2; k++) {
 			uint64_t before = 0;
-			for (int point = 0;; point++) {
+			int tile[2] = {0};
+			for (int point = i % stride, end = STRIDE; point < end; point += stride) {
 				struct run r = {.c = &cases[i],
 						.values = cases[i].values[0],
 						.t = target(isas[k]),
 						.point = point};
 				check(&r);
-				if (r.text == before && cases[i].nsymbols > 0 && cases[i].symbols[0][0] == 'M')
+				if (r.text == before && cases[i].nsymbols > 0 && cases[i].symbols[0][0] == 'M' &&
+				    memcmp(tile, r.tile, sizeof(tile)) != 0)
 					fail_msg("%s: point %d changes nothing in the loops", cases[i].name, point);
 				before = r.text;
-				if (r.last)
-					break;
+				memcpy(tile, r.tile, sizeof(tile));
+				end = r.points;
 			}
 		}
 	}

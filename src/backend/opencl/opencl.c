@@ -66,6 +66,8 @@ static enum tw_code build(struct session *s)
 		return TW_ERR_TOOLCHAIN;
 	}
 	for (int i = 0; i < s->job->ncalls; i++) {
+		if (!s->job->calls[i].kernel)
+			continue;
 		s->kernels[i] = s->cl.CreateKernel(s->program, s->job->calls[i].kernel, &code);
 		if (!s->kernels[i])
 			return failed(s, "making a kernel", code);
@@ -115,19 +117,32 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+static int32_t launch(struct session *s, int i)
+{
+	const struct opencl_call *c = &s->job->calls[i];
+	const size_t local = (size_t)c->threads, global = (size_t)c->blocks * local;
+	if (c->blocks <= 0)
+		return CL_SUCCESS;
+	return s->cl.EnqueueNDRangeKernel(s->queue, s->kernels[i], 1, NULL, &global, &local, 0, NULL, NULL);
+}
+
+static int32_t copy(struct session *s, const struct opencl_call *c)
+{
+	if (c->bytes <= 0)
+		return CL_SUCCESS;
+	return s->cl.EnqueueCopyBuffer(s->queue, s->memory[c->from], s->memory[c->to], (size_t)c->from_at,
+				       (size_t)c->to_at, (size_t)c->bytes, 0, NULL, NULL);
+}
+
 static enum tw_code call(struct session *s, int runs, double *ms)
 {
 	for (int r = 0; r < runs; r++) {
 		const double start = now_ms();
 		for (int i = 0; i < s->job->ncalls; i++) {
 			const struct opencl_call *c = &s->job->calls[i];
-			const size_t local = (size_t)c->threads, global = (size_t)c->blocks * local;
-			if (c->blocks <= 0)
-				continue;
-			const int32_t code = s->cl.EnqueueNDRangeKernel(s->queue, s->kernels[i], 1, NULL, &global,
-									&local, 0, NULL, NULL);
+			const int32_t code = c->kernel ? launch(s, i) : copy(s, c);
 			if (code != CL_SUCCESS)
-				return failed(s, c->kernel, code);
+				return failed(s, c->kernel ? c->kernel : "copying", code);
 		}
 		const int32_t code = s->cl.Finish(s->queue);
 		if (code != CL_SUCCESS)

@@ -11,8 +11,11 @@ struct opencl_buffer {
 	bool in, out; /* copied to the device before the first run; from it after the last */
 };
 
+/* A kernel's call, or a copy between buffers. */
 struct opencl_call {
-	const char *kernel;
+	const char *kernel; /* NULL: a copy */
+	int from, to;
+	int64_t from_at, to_at, bytes;
 	int nbuffers, nsizes;
 	const int *buffers;   /* numbers of buffers, the first arguments */
 	const int64_t *sizes; /* integers of 64 bits, the arguments behind them */

@@ -43,6 +43,9 @@ enum {
 	F(EnqueueReadBuffer, int32_t,                                                                                  \
 	  (cl_handle queue, cl_handle memory, uint32_t wait, size_t offset, size_t bytes, void *to, uint32_t nevents,  \
 	   const cl_handle *events, cl_handle *event))                                                                 \
+	F(EnqueueCopyBuffer, int32_t,                                                                                  \
+	  (cl_handle queue, cl_handle from, cl_handle to, size_t from_at, size_t to_at, size_t bytes,                  \
+	   uint32_t nevents, const cl_handle *events, cl_handle *event))                                               \
 	F(EnqueueNDRangeKernel, int32_t,                                                                               \
 	  (cl_handle queue, cl_handle kernel, uint32_t dims, const size_t *offset, const size_t *global,               \
 	   const size_t *local, uint32_t nevents, const cl_handle *events, cl_handle *event))                          \

@@ -1,0 +1,88 @@
+/* The matmul template, internal to sched: what matmul.c recognises, what matmul_plan.c decides, and how matmul_pack.c reads the factors. */
+#ifndef TW_MATMUL_H
+#define TW_MATMUL_H
+
+#include "sched/sched.h"
+
+/* How the inner loop gets a factor's elements. */
+enum mm_access {
+	MM_DIRECT,   /* from where they are: an affine place without guards */
+	MM_PREPARED, /* from a tensor made of constants at compile time */
+	MM_PACKED    /* from the core item's scratch, filled before */
+};
+
+struct mm_factor {
+	const struct twir_expr *value; /* over the anchor's axes and the fold's */
+	bool uses[TWIR_MAX_RANK];      /* the anchor's axes */
+	bool constant;
+	enum mm_access access;
+	struct twir_tensor *tensor; /* prepared or packed */
+};
+
+/* C[.., i, j] = epilogue(sum over k.. of A(.., i, k..) * B(.., k.., j)): i may be missing; other axes are batches. */
+struct mm_problem {
+	const struct tw_task *task;
+	const struct tw_target *t;
+	struct twir_module *m;
+	const struct twir_compute *c;
+	const struct twir_expr *fold;
+	enum twir_scalar type; /* of the sum */
+	struct mm_factor a, b; /* a does not use j, b does not use i */
+	int rank, row, column; /* axes of c; row: -1 when there is none */
+	int nbatch, batch[TWIR_MAX_RANK];
+	int nfold;
+	bool affine; /* A may be read where it is: in one loop over K, or, nested, in one for each axis of the fold */
+	bool nested;
+	const struct twir_expr *M, *N, *K;	 /* K: of all fold axes together */
+	int64_t m_size, n_size, k_size, batches; /* as known, else middling guesses */
+	bool m_known, n_known, k_known;
+};
+
+/* Factors of the space. */
+enum { MM_ROWS, MM_VECTORS, MM_DEPTH, MM_AHEAD };
+
+/* What a point means for a problem. */
+struct mm_plan {
+	int tall, low; /* heights of register tiles: the first `ntall` strips of rows are tall, the others low */
+	int nv, nr;    /* width of a tile: vectors, columns */
+	const struct twir_expr *ntall, *strips;
+	int64_t band;		   /* strips of rows of a core item */
+	int64_t group;		   /* panels of columns of a core item */
+	int64_t kc, blocks, outer; /* K: rows of a block, blocks, and how many of the outermost loop's turns */
+	bool clamp;		   /* low strips may reach beyond the rows */
+	bool ahead;		   /* prefetch the next block of B */
+};
+
+/* matmul.c */
+bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_problem *p);
+
+/* matmul_plan.c: the analytic model. Costs are cycles of one core, to compare points with. */
+void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s);
+void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw_point *point);
+double mm_cost(const struct mm_problem *p, const struct tw_point *point);
+
+/* matmul_build.c */
+void mm_build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
+	      struct tw_launch *out);
+
+/* matmul_pack.c */
+const struct twir_expr *mm_inlined(const struct mm_problem *p, const struct twir_expr *e); /* producers put in */
+/* k as one number, from the indices of the fold, and back */
+const struct twir_expr *mm_flat(const struct mm_problem *p, const struct twir_expr *const *k);
+void mm_unflat(const struct mm_problem *p, const struct twir_expr *k, const struct twir_expr **out);
+/* Makes the tensors that the factors are read from; `declared` gets the declarations of scratch. */
+void mm_tensors(struct mm_problem *p, const struct mm_plan *q, struct tw_launch *out, struct twir_stmt **declared);
+/* What a core item packs first: `rows` rows from row `first` on; `panels` panels from panel `first` on. NULL: nothing. */
+struct twir_stmt *mm_pack_rows(const struct mm_problem *p, const struct twir_expr *first, const struct twir_expr *rows);
+struct twir_stmt *mm_pack_panels(const struct mm_problem *p, const struct mm_plan *q, const struct twir_expr *first,
+				 const struct twir_expr *panels);
+/* The elements: A of row i (first: of the item), at k of the fold as one number and as indices; B of column j of a panel (first: of the item), at k as one number. */
+const struct twir_expr *mm_a(const struct mm_problem *p, const struct twir_expr *first, const struct twir_expr *i,
+			     const struct twir_expr *flat, const struct twir_expr *const *k);
+const struct twir_expr *mm_b(const struct mm_problem *p, const struct twir_expr *first, const struct twir_expr *panel,
+			     const struct twir_expr *k, const struct twir_expr *j);
+/* The place of B[panel, k, 0], to prefetch. Returns the number of indices. */
+int mm_b_place(const struct mm_problem *p, const struct twir_expr *panel, const struct twir_expr *k,
+	       const struct twir_expr *j, const struct twir_expr **index);
+
+#endif

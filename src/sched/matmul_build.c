@@ -1,0 +1,315 @@
+/* The matmul template's program, written from a problem and its plan: see matmul.c for its shape.
+ *
+ *   for (batches, band, group) on core
+ *     pack rows of A and panels of B, where they are not prepared or direct
+ *     for outer blocks of K, panels, blocks of K, strips of rows:
+ *       acc = 0 or the sums so far; for k: acc += A * B; part = acc; after the last block C = part */
+#include "sched/matmul.h"
+
+static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
+
+struct nest {						 /* variables of the loops around a tile, as expressions */
+	const struct twir_expr *first_row, *first_panel; /* of the core item */
+	const struct twir_expr *strip, *panel;		 /* within the item */
+	const struct twir_expr *block, *turn;		 /* of K, among all; outermost turn */
+	const struct twir_expr *i0, *j0, *k0;
+	struct twir_tensor *part;
+};
+
+struct pair {
+	struct twir_var *v[2];
+	const struct twir_expr *e[2];
+};
+
+static struct pair fresh(struct twir_module *m)
+{
+	struct pair p = {.v = {tw_loop_var(m, "i"), tw_loop_var(m, "j")}};
+	p.e[0] = twir_var(m, p.v[0]);
+	p.e[1] = twir_var(m, p.v[1]);
+	return p;
+}
+
+static const struct twir_map *tile_map(const struct mm_problem *p, const struct mm_plan *q, int height)
+{
+	const struct twir_expr *repeat[] = {twir_index(p->m, height), twir_index(p->m, q->nv)};
+	const struct twir_expr *lanes[] = {twir_index(p->m, 1), twir_index(p->m, p->t->lanes)};
+	return twir_compose(p->m, twir_repeat(p->m, 2, repeat, NULL), twir_spatial(p->m, 2, lanes));
+}
+
+static struct twir_stmt *branch(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
+				struct twir_stmt *other)
+{
+	struct twir_stmt *s = twir_stmt_new(m, TWIR_IF);
+	s->u.branch.cond = cond;
+	s->u.branch.body = body;
+	s->u.branch.other = other;
+	return s;
+}
+
+/* part[slot, i, j]: a slot for each tile whose sums have to wait at once. */
+static void part_place(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, const struct pair *v,
+		       const struct twir_expr **index)
+{
+	struct twir_module *m = p->m;
+	index[0] = q->blocks == 1 ? twir_index(m, 0) : n->strip;
+	if (q->outer > 1)
+		index[0] = twir_add(m, twir_mul(m, n->panel, twir_index(m, q->band)), n->strip);
+	index[1] = v->e[0];
+	index[2] = v->e[1];
+}
+
+static struct twir_tensor *new_part(const struct mm_problem *p, const struct mm_plan *q)
+{
+	const int64_t slots = (q->blocks == 1 ? 1 : q->band) * (q->outer > 1 ? q->group : 1);
+	const struct twir_expr *shape[] = {twir_index(p->m, slots), twir_index(p->m, q->tall), twir_index(p->m, q->nr)};
+	return twir_tensor_new(p->m, "part", p->type, 3, shape, TWIR_SHARED);
+}
+
+/* acc = what there is of the sums so far */
+static struct twir_stmt *begin(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+			       struct twir_tensor *acc)
+{
+	struct twir_module *m = p->m;
+	struct pair v = fresh(m);
+	const struct twir_expr *zero = twir_const_of(m, twir_scalar_type(p->type), 0), *index[3];
+	struct twir_stmt *clear =
+		tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, zero, NULL));
+	if (q->blocks == 1)
+		return clear;
+	v = fresh(m);
+	part_place(p, q, n, &v, index);
+	struct twir_stmt *resume = tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL,
+					     twir_store(m, acc, 2, v.e, twir_load(m, n->part, 3, index), NULL));
+	return branch(m, twir_eq(m, n->block, twir_index(m, 0)), clear, resume);
+}
+
+/* The next block of B, its lines spread over all steps of all strips: each strip asks for a stretch of it. */
+static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+				    const struct twir_expr *kk)
+{
+	struct twir_module *m = p->m;
+	struct twir_stmt *list = NULL;
+	const int line = 64 / twir_scalar_bytes(p->type);
+	const int64_t step = (q->nr + q->band - 1) / q->band, inner = q->blocks / q->outer;
+	const struct twir_expr *next = twir_add(m, n->k0, twir_index(m, q->kc));
+	if (!q->ahead)
+		return NULL;
+	if (q->outer > 1) /* the last block of a turn is followed by the next panel's first; rows beyond K lie there */
+		next = twir_cond(m, twir_lt(m, twir_mod(m, n->block, twir_index(m, inner)), twir_index(m, inner - 1)),
+				 next, twir_add(m, p->K, twir_mul(m, n->turn, twir_index(m, inner * q->kc))));
+	const struct twir_expr *stretch = twir_mul(m, n->strip, twir_index(m, q->kc * step));
+	for (int64_t at = 0; at < step; at += line) {
+		const struct twir_expr *index[TWIR_MAX_RANK];
+		const struct twir_expr *j = twir_add(m, stretch, twir_mul(m, kk, twir_index(m, step)));
+		const int rank = mm_b_place(p, twir_add(m, n->first_panel, n->panel), next,
+					    twir_add(m, j, twir_index(m, at)), index);
+		twir_append(&list, twir_prefetch(m, p->b.tensor, rank, index));
+	}
+	return list;
+}
+
+/* for k in this block: acc[i, j] += A[i0 + i, k] * B[k, j0 + j] */
+static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+				    struct twir_tensor *acc, bool clamp)
+{
+	struct twir_module *m = p->m;
+	struct pair v = fresh(m);
+	struct twir_var *kv[TWIR_MAX_RANK];
+	const struct twir_expr *k[TWIR_MAX_RANK], *flat, *kk = NULL;
+	for (int i = 0; i < p->nfold; i++) {
+		kv[i] = tw_loop_var(m, "k");
+		k[i] = twir_var(m, kv[i]);
+	}
+	if (p->nested) {
+		flat = mm_flat(p, k);
+	} else {
+		kk = k[0];
+		flat = twir_add(m, n->k0, kk);
+		mm_unflat(p, flat, k);
+	}
+	const struct twir_expr *i = twir_add(m, n->i0, v.e[0]);
+	if (clamp)
+		i = twir_min(m, i, twir_sub(m, p->M, twir_index(m, 1)));
+	const struct twir_expr *a = mm_a(p, n->first_row, i, flat, k), *c = twir_load(m, acc, 2, v.e);
+	const struct twir_expr *b = mm_b(p, n->first_panel, twir_add(m, n->first_panel, n->panel), flat, v.e[1]);
+	const struct twir_expr *sum =
+		p->t->has_fma && twir_is_float(p->type) ? twir_fma(m, a, b, c) : twir_add(m, c, twir_mul(m, a, b));
+	struct twir_stmt *step =
+		tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL));
+	if (p->nested) {
+		for (int d = p->nfold - 1; d >= 0; d--)
+			step = tw_for(m, kv[d], p->fold->arg[1 + d], step);
+		return step;
+	}
+	const struct twir_expr *extent = twir_index(m, q->kc);
+	if (q->blocks == 1)
+		extent = p->K;
+	else if (q->kc * q->blocks != p->k_size)
+		extent = twir_min(m, extent, twir_sub(m, p->K, n->k0));
+	struct twir_stmt *body = look_ahead(p, q, n, kk);
+	twir_append(&body, step);
+	return tw_for(m, kv[0], extent, body);
+}
+
+struct swap {
+	const struct twir_expr *from, *to;
+};
+
+static const struct twir_expr *swap_expr(struct twir_rewriter *r, const struct twir_expr *e)
+{
+	const struct swap *s = r->user;
+	return e == s->from ? s->to : e;
+}
+
+/* C[.., i0 + i, j0 + j] = the anchor's value with part[i, j] for the sum */
+static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
+				bool clamp)
+{
+	struct twir_module *m = p->m;
+	struct pair v = fresh(m);
+	const struct twir_expr *index[3], *where[TWIR_MAX_RANK];
+	part_place(p, q, n, &v, index);
+	struct swap sum = {p->fold, twir_load(m, n->part, 3, index)};
+	struct twir_rewriter r;
+	struct twir_subst s;
+	twir_rewriter_init(&r, m);
+	r.user = &sum;
+	r.expr = swap_expr;
+	twir_subst_init(&s, m);
+	for (int d = 0; d < p->rank; d++) {
+		where[d] = d == p->row	    ? twir_add(m, n->i0, v.e[0])
+			   : d == p->column ? twir_add(m, n->j0, v.e[1])
+					    : twir_var(m, p->c->axes[d]);
+		twir_subst_set(&s, p->c->axes[d], where[d]);
+	}
+	const struct twir_expr *value = twir_subst_expr(&s, twir_rewrite_expr(&r, p->c->value));
+	const struct twir_expr *bounds[] = {clamp ? twir_sub(m, p->M, n->i0) : twir_index(m, height),
+					    twir_sub(m, p->N, n->j0)};
+	const bool whole = !clamp && p->n_known && p->n_size % q->nr == 0;
+	struct twir_stmt *store = tw_formap(m, 2, v.v, tile_map(p, q, height), 1, LANE, whole ? NULL : bounds,
+					    twir_store(m, p->c->out, p->rank, where, value, NULL));
+	if (q->blocks == 1)
+		return store;
+	return branch(m, twir_eq(m, n->block, twir_index(m, q->blocks - 1)), store, NULL);
+}
+
+static struct twir_stmt *tile(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
+			      bool clamp)
+{
+	struct twir_module *m = p->m;
+	const struct twir_expr *shape[] = {twir_index(m, height), twir_index(m, q->nr)}, *index[3];
+	struct twir_tensor *acc = twir_tensor_new(m, "acc", p->type, 2, shape, TWIR_REGISTER);
+	struct pair v = fresh(m);
+	acc->mirrors = tile_map(p, q, height);
+	struct twir_stmt *body = tw_declare(m, acc);
+	twir_append(&body, begin(p, q, n, acc));
+	twir_append(&body, accumulate(p, q, n, acc, clamp));
+	part_place(p, q, n, &v, index);
+	twir_append(&body, tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL,
+				     twir_store(m, n->part, 3, index, twir_load(m, acc, 2, v.e), NULL)));
+	twir_append(&body, finish(p, q, n, height, clamp));
+	return body;
+}
+
+/* The row that a strip begins at, and the tile that it is. */
+static const struct twir_expr *strip_begin(const struct mm_problem *p, const struct mm_plan *q,
+					   const struct twir_expr *strip)
+{
+	struct twir_module *m = p->m;
+	return twir_add(m, twir_mul(m, strip, twir_index(m, q->low)),
+			twir_mul(m, twir_min(m, strip, q->ntall), twir_index(m, q->tall - q->low)));
+}
+
+static struct twir_stmt *strip(const struct mm_problem *p, const struct mm_plan *q, struct nest *n,
+			       const struct twir_expr *first)
+{
+	struct twir_module *m = p->m;
+	const struct twir_expr *number = twir_add(m, first, n->strip);
+	struct twir_stmt *body = tw_let_new(m, "i0", strip_begin(p, q, number), &n->i0);
+	if (q->tall == q->low && !q->clamp) {
+		twir_append(&body, tile(p, q, n, q->low, false));
+		return body;
+	}
+	struct twir_stmt *tall = tile(p, q, n, q->tall, false), *low = tile(p, q, n, q->low, q->clamp);
+	twir_append(&body, branch(m, twir_lt(m, number, q->ntall), tall, low));
+	return body;
+}
+
+/* All loops of a core item around its tiles. */
+static struct twir_stmt *sweep(const struct mm_problem *p, const struct mm_plan *q, struct nest *n,
+			       const struct twir_expr *first_strip, const struct twir_expr *panels)
+{
+	struct twir_module *m = p->m;
+	struct twir_var *turn = tw_loop_var(m, "turn"), *tp = tw_loop_var(m, "tp"), *kb = tw_loop_var(m, "kb"),
+			*ti = tw_loop_var(m, "ti");
+	const int64_t inner = q->blocks / q->outer;
+	const struct twir_expr *strips = twir_min(m, twir_index(m, q->band), twir_sub(m, q->strips, first_strip));
+	n->turn = twir_var(m, turn);
+	n->panel = twir_var(m, tp);
+	n->strip = twir_var(m, ti);
+	n->block = q->blocks == 1 ? twir_index(m, 0) : twir_var(m, kb);
+	if (q->outer > 1)
+		n->block = twir_add(m, twir_mul(m, n->turn, twir_index(m, inner)), n->block);
+	n->k0 = twir_mul(m, n->block, twir_index(m, q->kc));
+	struct twir_stmt *head =
+		tw_let_new(m, "j0", twir_mul(m, twir_add(m, n->first_panel, n->panel), twir_index(m, q->nr)), &n->j0);
+	struct twir_stmt *body = tw_for(m, ti, strips, strip(p, q, n, first_strip));
+	if (q->blocks > 1)
+		body = tw_for(m, kb, twir_index(m, inner), body);
+	twir_append(&head, body);
+	body = tw_for(m, tp, panels, head);
+	return q->outer > 1 ? tw_for(m, turn, twir_index(m, q->outer), body) : body;
+}
+
+void mm_build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
+	      struct tw_launch *out)
+{
+	struct mm_problem p;
+	struct mm_plan q;
+	TW_CHECK(mm_match(task, t, &p), "matmul built for something else");
+	mm_plan_init(&q, &p, point);
+	struct twir_module *m = p.m;
+	const struct twir_expr *extent[TWIR_MAX_RANK], *cores = twir_index(m, 1);
+	const struct twir_expr *panels = twir_ceildiv(m, p.N, twir_index(m, q.nr));
+	struct twir_var *var[TWIR_MAX_RANK];
+	struct twir_subst batch;
+	int n = 0;
+	twir_subst_init(&batch, m);
+	for (; n < p.nbatch; n++) {
+		var[n] = tw_loop_var(m, "b");
+		extent[n] = p.c->out->shape[p.batch[n]];
+		twir_subst_set(&batch, p.c->axes[p.batch[n]], twir_var(m, var[n]));
+	}
+	const struct twir_expr *first_strip = twir_index(m, 0);
+	if (p.row >= 0) {
+		var[n] = tw_loop_var(m, "band");
+		extent[n] = twir_ceildiv(m, q.strips, twir_index(m, q.band));
+		first_strip = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.band));
+	}
+	var[n] = tw_loop_var(m, "group");
+	extent[n] = twir_ceildiv(m, panels, twir_index(m, q.group));
+	struct nest x = {.first_row = strip_begin(&p, &q, first_strip),
+			 .first_panel = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.group))};
+	for (int d = 0; d < n; d++)
+		cores = twir_mul(m, cores, extent[d]);
+
+	struct twir_stmt *body = NULL;
+	const struct twir_expr *here = twir_min(m, twir_index(m, q.group), twir_sub(m, panels, x.first_panel));
+	mm_tensors(&p, &q, out, &body);
+	x.part = new_part(&p, &q);
+	twir_append(&body, tw_declare(m, x.part));
+	if (p.a.access == MM_PACKED) {
+		const struct twir_expr *end = strip_begin(&p, &q, twir_add(m, first_strip, twir_index(m, q.band)));
+		const struct twir_expr *rows = twir_sub(m, twir_min(m, p.M, end), x.first_row);
+		twir_append(&body, mm_pack_rows(&p, x.first_row, rows));
+	}
+	if (p.b.access == MM_PACKED)
+		twir_append(&body, mm_pack_panels(&p, &q, x.first_panel, here));
+	twir_append(&body, sweep(&p, &q, &x, first_strip, here));
+	body = twir_subst_block(&batch, body);
+
+	struct tw_kernel kernel = {
+		.program = tw_program_new(m, task->name, cores, t->lanes,
+					  tw_formap(m, n, var, twir_spatial(m, n, extent), 1, CORE, NULL, body))};
+	vec_push(m->arena, &out->kernels, kernel);
+}

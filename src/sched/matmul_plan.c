@@ -1,0 +1,152 @@
+/* The matmul template's space and analytic model. Input: a problem and a point; output: sizes of tiles, blocks and core items, and the cycles they should take. A
+ * point knows the machine alone: registers, lanes and caches; remainders are balanced here. Nothing depends on the number of threads. */
+#include "sched/matmul.h"
+
+enum { MOST_ROWS = 28, SHORT = 4 /* rows of a strip in the remainder of a symbolic number of rows */ };
+
+/* Register tiles that fit: accumulators, a row of B and one broadcast; tiles that cannot hide the latency of the multiply-add are of use where rows are few. */
+void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s)
+{
+	static const char *const names[] = {"rows", "vectors", "depth", "ahead"};
+	static const int vectors[] = {2, 3, 4, 6, 8, 1}, depth[] = {256, 384, 0};
+	s->nparams = TW_COUNT(names);
+	memcpy(s->names, names, sizeof(names));
+	for (int v = 0; v < TW_COUNT(vectors); v++) {
+		const int nv = vectors[v], fit = (t->vector_registers - nv - 1) / nv,
+			  most = fit > MOST_ROWS ? MOST_ROWS : fit;
+		for (int rows = most; rows >= 1 && rows > most - 3; rows--)
+			for (int d = 0; d < TW_COUNT(depth); d++)
+				for (int ahead = 1; ahead >= 0; ahead--)
+					vec_push(a, &s->points,
+						 ((struct tw_point){.value = {rows, nv, depth[d], ahead}}));
+	}
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Strips of balanced heights: 128 rows are 8 of 13 and 2 of 12, not 9 of 14 and one of 2. Rows unknown: as many high ones as there are, the rest in low ones. */
+static void plan_rows(struct mm_plan *q, const struct mm_problem *p, int rows)
+{
+	struct twir_module *m = p->m;
+	if (p->m_known) {
+		const int64_t strips = most(1, ceil_div(p->m_size, rows)), low = most(1, p->m_size / strips);
+		const int64_t ntall = p->m_size > low * strips ? p->m_size - low * strips : 0;
+		q->low = (int)low;
+		q->tall = ntall ? (int)low + 1 : (int)low;
+		q->ntall = twir_index(m, ntall);
+		q->strips = twir_index(m, p->m_size > 0 ? strips : 0);
+		return;
+	}
+	q->tall = rows;
+	q->low = (int)least(rows, SHORT);
+	q->clamp = true;
+	q->ntall = twir_div(m, p->M, twir_index(m, rows));
+	q->strips =
+		twir_add(m, q->ntall, twir_ceildiv(m, twir_mod(m, p->M, twir_index(m, rows)), twir_index(m, q->low)));
+}
+
+/* Blocks of K, of nearly equal length; all of it where it is not known, or where A is read by nested loops. */
+static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
+{
+	q->kc = p->k_size;
+	q->blocks = q->outer = 1;
+	if (!p->k_known || depth == 0 || p->nested || p->k_size <= depth + depth / 2)
+		return;
+	q->blocks = (p->k_size + depth / 2) / depth;
+	q->kc = ceil_div(ceil_div(p->k_size, q->blocks), 8) * 8;
+	q->blocks = ceil_div(p->k_size, q->kc);
+}
+
+enum { ENOUGH_ITEMS = 48, ITEM_CYCLES = 50000, PACKING_ITEMS = 4 };
+
+/* What one core item owns. Its rows of A must leave half of the second-level cache to B; then items become smaller until there are enough for any number of cores
+ * one could think of, as long as each is worth handing out. What an item packs it packs for itself, so that such items stay larger. */
+static void plan_items(struct mm_plan *q, const struct mm_problem *p)
+{
+	const int bytes = twir_scalar_bytes(p->type);
+	const int64_t l2 = p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10, k = most(1, p->k_size);
+	const int64_t strips = most(1, ceil_div(p->m_size, q->tall)), panels = most(1, ceil_div(p->n_size, q->nr));
+	const double tile = (double)k * q->tall * q->nv / 2;
+	q->band = most(1, least(strips, l2 / 2 / (k * bytes * q->tall)));
+	q->group = panels;
+	if (p->b.access == MM_PACKED)
+		q->group = most(1, least(panels, l2 / 2 / (k * q->nr * bytes)));
+	if (!p->m_known)
+		q->band = most(1, least(8, q->band));
+	const bool packs = p->b.access == MM_PACKED;
+	const int64_t enough = packs ? PACKING_ITEMS : ENOUGH_ITEMS;
+	while (p->batches * ceil_div(strips, q->band) * ceil_div(panels, q->group) < enough) {
+		const bool rows = q->band >= 8 && (packs || q->band * q->tall > 4 * q->group * q->nr);
+		const bool columns = q->group > 1 && (p->a.access != MM_PACKED || q->group * q->nr > 128);
+		if (q->band * q->group * tile < 2 * ITEM_CYCLES || !(rows || columns))
+			break;
+		if (rows)
+			q->band = ceil_div(q->band, 2);
+		else
+			q->group = ceil_div(q->group, 2);
+	}
+	/* even shares */
+	if (p->m_known)
+		q->band = ceil_div(strips, ceil_div(strips, q->band));
+	q->group = ceil_div(panels, ceil_div(panels, q->group));
+}
+
+void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw_point *point)
+{
+	*q = (struct mm_plan){.nv = point->value[MM_VECTORS],
+			      .nr = point->value[MM_VECTORS] * p->t->lanes,
+			      .ahead = point->value[MM_AHEAD] && p->b.access == MM_PREPARED};
+	plan_rows(q, p, point->value[MM_ROWS]);
+	plan_depth(q, p, point->value[MM_DEPTH]);
+	plan_items(q, p);
+}
+
+/* Cycles a step of K takes in a tile of h rows: multiply-adds on two ports, loads on two, the chain of one accumulator. */
+static double step(const struct mm_plan *q, double h, double wide)
+{
+	const double fma = h * q->nv * wide / 2, loads = (h + q->nv * wide) / 2;
+	const double most_of = fma > loads ? fma : loads;
+	return most_of > 4 ? most_of : 4;
+}
+
+double mm_cost(const struct mm_problem *p, const struct tw_point *point)
+{
+	struct mm_plan q;
+	mm_plan_init(&q, p, point);
+	const double bytes = twir_scalar_bytes(p->type), k = (double)most(1, p->k_size);
+	const double wide = p->t->vector_bytes ? most(1, p->t->lanes * (int64_t)bytes / p->t->vector_bytes) : 1;
+	const double panels = (double)ceil_div(most(1, p->n_size), q.nr),
+		     strips = (double)ceil_div(most(1, p->m_size), q.tall);
+	const double l1 = (double)(p->t->l1_bytes > 0 ? p->t->l1_bytes : 32 << 10);
+	double per_panel;
+	if (p->m_known) {
+		int64_t ntall = 0, all = 1;
+		twir_const_int(q.ntall, &ntall);
+		twir_const_int(q.strips, &all);
+		per_panel = (double)ntall * step(&q, q.tall, wide) + (double)(all - ntall) * step(&q, q.low, wide);
+	} else {
+		per_panel = strips * step(&q, q.tall, wide);
+	}
+	/* Sums that wait are stored and loaded; a block of B beyond the first-level cache comes from the second. */
+	const double detour = strips * q.tall * q.nv * wide * (double)(2 * q.blocks) * 0.6;
+	const double block = (double)q.kc * q.nr * bytes;
+	const double far = block > l1 * 0.75 && strips > 1 ? 0.02 : 0;
+	const double stream = k * q.nr * bytes / 12; /* B itself, from beyond the second level */
+	double panel = per_panel * k * (1 + far) + detour;
+	panel += q.ahead ? strips : panel > stream ? stream * 0.25 : 0;
+	panel = panel > stream ? panel : stream;
+	return (double)p->batches * panels * panel;
+}
