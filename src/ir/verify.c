@@ -365,6 +365,9 @@ static void check_formap(struct twir_verifier *v, const struct twir_stmt *s)
 		twir_verify_bind(v, x, x->name);
 		if (tail.spread & 1u << i)
 			map_set_ptr(&v->lanewise, x, x);
+		int64_t bound;
+		if (s->u.formap.bounds && twir_const_int(s->u.formap.bounds[i], &bound) && bound <= 1)
+			v->lane_guard |= tail.spread & 1u << i; /* one lane at most has a task */
 	}
 	check_block(v, s->u.formap.body);
 	twir_verify_unbind(v, mark);

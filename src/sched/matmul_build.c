@@ -3,7 +3,7 @@
  *   for (batches, band, group) on core
  *     pack rows of A and panels of B, where they are not prepared or direct
  *     for outer blocks of K, panels, blocks of K, strips of rows:
- *       acc = 0 or the sums so far; for k: acc += A * B; part = acc; after the last block C = part */
+ *       acc = 0 or the sums so far; for k: acc += A * B; part = acc; after the last block C = part (or C = acc) */
 #include "sched/matmul.h"
 
 static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
@@ -161,15 +161,15 @@ static const struct twir_expr *swap_expr(struct twir_rewriter *r, const struct t
 	return e == s->from ? s->to : e;
 }
 
-/* C[.., i0 + i, j0 + j] = the anchor's value with part[i, j] for the sum */
-static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
-				bool clamp)
+/* C[.., i0 + i, j0 + j] = the anchor's value with part[i, j] or acc[i, j] for the sum */
+static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+				struct twir_tensor *acc, bool from_acc, const struct twir_expr *const *bounds)
 {
 	struct twir_module *m = p->m;
 	struct pair v = fresh(m);
 	const struct twir_expr *index[3], *where[TWIR_MAX_RANK];
 	part_place(p, q, n, &v, index);
-	struct swap sum = {p->fold, twir_load(m, n->part, 3, index)};
+	struct swap sum = {p->fold, from_acc ? twir_load(m, acc, 2, v.e) : twir_load(m, n->part, 3, index)};
 	struct twir_rewriter r;
 	struct twir_subst s;
 	twir_rewriter_init(&r, m);
@@ -183,31 +183,55 @@ static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan
 		twir_subst_set(&s, p->c->axes[d], where[d]);
 	}
 	const struct twir_expr *value = twir_subst_expr(&s, twir_rewrite_expr(&r, p->c->value));
+	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, bounds,
+			 twir_store(m, p->c->out, p->rank, where, value, NULL));
+}
+
+/* part = acc: sums wait there, or are drained from there by a rolled loop. */
+static struct twir_stmt *put_by(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+				struct twir_tensor *acc)
+{
+	struct twir_module *m = p->m;
+	struct pair v = fresh(m);
+	const struct twir_expr *index[3];
+	part_place(p, q, n, &v, index);
+	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL,
+			 twir_store(m, n->part, 3, index, twir_load(m, acc, 2, v.e), NULL));
+}
+
+/* What becomes of a tile's sums: whole tiles are stored from registers where that is little code, others go by way of part. */
+static struct twir_stmt *end(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
+			     struct twir_tensor *acc, bool clamp)
+{
+	struct twir_module *m = p->m;
+	const bool whole = p->n_known && p->n_size % q->nr == 0;
 	const struct twir_expr *bounds[] = {clamp ? twir_sub(m, p->M, n->i0) : twir_index(m, height),
 					    twir_sub(m, p->N, n->j0)};
-	const bool whole = !clamp && p->n_known && p->n_size % q->nr == 0;
-	struct twir_stmt *store = tw_formap(m, 2, v.v, tile_map(p, q, height), 1, LANE, whole ? NULL : bounds,
-					    twir_store(m, p->c->out, p->rank, where, value, NULL));
-	if (q->blocks == 1)
-		return store;
-	return branch(m, twir_eq(m, n->block, twir_index(m, q->blocks - 1)), store, NULL);
+	const struct twir_expr *last = twir_eq(m, n->block, twir_index(m, q->blocks - 1));
+	struct twir_stmt *by_part = put_by(p, q, n, acc), *at_once = NULL;
+	struct twir_stmt *drain = finish(p, q, n, acc, false, whole && !clamp ? NULL : bounds);
+	twir_append(&by_part, q->blocks == 1 ? drain : branch(m, last, drain, NULL));
+	if (!q->straight || clamp)
+		return by_part;
+	at_once = finish(p, q, n, acc, true, NULL);
+	if (q->blocks > 1)
+		at_once = branch(m, last, at_once, put_by(p, q, n, acc));
+	if (whole)
+		return at_once;
+	return branch(m, twir_le(m, twir_add(m, n->j0, twir_index(m, q->nr)), p->N), at_once, by_part);
 }
 
 static struct twir_stmt *tile(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
 			      bool clamp)
 {
 	struct twir_module *m = p->m;
-	const struct twir_expr *shape[] = {twir_index(m, height), twir_index(m, q->nr)}, *index[3];
+	const struct twir_expr *shape[] = {twir_index(m, height), twir_index(m, q->nr)};
 	struct twir_tensor *acc = twir_tensor_new(m, "acc", p->type, 2, shape, TWIR_REGISTER);
-	struct pair v = fresh(m);
 	acc->mirrors = tile_map(p, q, height);
 	struct twir_stmt *body = tw_declare(m, acc);
 	twir_append(&body, begin(p, q, n, acc));
 	twir_append(&body, accumulate(p, q, n, acc, clamp));
-	part_place(p, q, n, &v, index);
-	twir_append(&body, tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL,
-				     twir_store(m, n->part, 3, index, twir_load(m, acc, 2, v.e), NULL)));
-	twir_append(&body, finish(p, q, n, height, clamp));
+	twir_append(&body, end(p, q, n, height, acc, clamp));
 	return body;
 }
 

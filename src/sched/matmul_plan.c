@@ -70,7 +70,16 @@ static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
 	q->blocks = ceil_div(p->k_size, q->kc);
 }
 
-enum { ENOUGH_ITEMS = 48, ITEM_CYCLES = 50000, PACKING_ITEMS = 4 };
+enum { MANY_ROWS = 128 /* each element of B serves so many multiply-adds that it may come from far */ };
+enum { ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 };
+
+/* The loop over blocks of K in two: the outer one takes `turns`, in each of which A's part stays in the second-level cache for all panels of the item. */
+static void plan_turns(struct mm_plan *q, int64_t turns)
+{
+	const int64_t inner = ceil_div(q->blocks, turns);
+	q->outer = ceil_div(q->blocks, inner);
+	q->blocks = q->outer * inner;
+}
 
 /* What one core item owns. Its rows of A must leave half of the second-level cache to B; then items become smaller until there are enough for any number of cores
  * one could think of, as long as each is worth handing out. What an item packs it packs for itself, so that such items stay larger. */
@@ -81,16 +90,20 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 	const int64_t strips = most(1, ceil_div(p->m_size, q->tall)), panels = most(1, ceil_div(p->n_size, q->nr));
 	const double tile = (double)k * q->tall * q->nv / 2;
 	q->band = most(1, least(strips, l2 / 2 / (k * bytes * q->tall)));
+	if (q->blocks > 1 && p->a.access != MM_PACKED && q->band < strips && q->band * q->tall < MANY_ROWS) {
+		q->band = least(strips, ceil_div(MANY_ROWS, q->tall));
+		plan_turns(q, ceil_div(k * bytes * q->tall * q->band, l2 / 2));
+	}
 	q->group = panels;
 	if (p->b.access == MM_PACKED)
 		q->group = most(1, least(panels, l2 / 2 / (k * q->nr * bytes)));
 	if (!p->m_known)
 		q->band = most(1, least(8, q->band));
 	const bool packs = p->b.access == MM_PACKED;
-	const int64_t enough = packs ? PACKING_ITEMS : ENOUGH_ITEMS;
+	const int64_t enough = packs ? PACKING_ITEMS : q->outer > 1 ? FAR_ITEMS : ENOUGH_ITEMS;
 	while (p->batches * ceil_div(strips, q->band) * ceil_div(panels, q->group) < enough) {
 		const bool rows = q->band >= 8 && (packs || q->band * q->tall > 4 * q->group * q->nr);
-		const bool columns = q->group > 1 && (p->a.access != MM_PACKED || q->group * q->nr > 128);
+		const bool columns = q->group > 1 && (p->a.access != MM_PACKED || q->group * q->nr > 256);
 		if (q->band * q->group * tile < 2 * ITEM_CYCLES || !(rows || columns))
 			break;
 		if (rows)
@@ -104,6 +117,13 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 	q->group = ceil_div(panels, ceil_div(panels, q->group));
 }
 
+/* By way of scratch an epilogue is compiled once, in a loop; from registers once for each vector of the tile. The latter pays where the loop over K is short. */
+static bool stores_straight(const struct mm_problem *p)
+{
+	const struct twir_compute *c = p->task->consumer;
+	return p->k_size <= 512 && tw_cost(p->c->value) <= 4 && (!c || tw_cost(c->value) <= 8);
+}
+
 void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw_point *point)
 {
 	*q = (struct mm_plan){.nv = point->value[MM_VECTORS],
@@ -112,6 +132,7 @@ void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw
 	plan_rows(q, p, point->value[MM_ROWS]);
 	plan_depth(q, p, point->value[MM_DEPTH]);
 	plan_items(q, p);
+	q->straight = stores_straight(p);
 }
 
 /* Cycles a step of K takes in a tile of h rows: multiply-adds on two ports, loads on two, the chain of one accumulator. */
@@ -119,7 +140,7 @@ static double step(const struct mm_plan *q, double h, double wide)
 {
 	const double fma = h * q->nv * wide / 2, loads = (h + q->nv * wide) / 2;
 	const double most_of = fma > loads ? fma : loads;
-	return most_of > 4 ? most_of : 4;
+	return (most_of > 4 ? most_of : 4) + 0.3;
 }
 
 double mm_cost(const struct mm_problem *p, const struct tw_point *point)
@@ -131,6 +152,7 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 	const double panels = (double)ceil_div(most(1, p->n_size), q.nr),
 		     strips = (double)ceil_div(most(1, p->m_size), q.tall);
 	const double l1 = (double)(p->t->l1_bytes > 0 ? p->t->l1_bytes : 32 << 10);
+	const double l2 = (double)(p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10);
 	double per_panel;
 	if (p->m_known) {
 		int64_t ntall = 0, all = 1;
@@ -140,10 +162,11 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 	} else {
 		per_panel = strips * step(&q, q.tall, wide);
 	}
-	/* Sums that wait are stored and loaded; a block of B beyond the first-level cache comes from the second. */
-	const double detour = strips * q.tall * q.nv * wide * (double)(2 * q.blocks) * 0.6;
-	const double block = (double)q.kc * q.nr * bytes;
-	const double far = block > l1 * 0.75 && strips > 1 ? 0.02 : 0;
+	/* Sums that wait are stored and loaded, finished ones too, row by row; a block of B beyond the first-level cache comes from the second. */
+	const double rows = strips * q.tall, vectors = q.nv * wide, block = (double)q.kc * q.nr * bytes;
+	const double detour =
+		rows * (vectors * 1.2 * (double)(q.blocks - 1) + (q.straight ? vectors : 3 + 2 * vectors));
+	const double far = strips < 2 ? 0 : block > l2 / 8 ? 0.15 : block > l1 * 0.75 ? 0.2 / q.tall : 0;
 	const double stream = k * q.nr * bytes / 12; /* B itself, from beyond the second level */
 	double panel = per_panel * k * (1 + far) + detour;
 	panel += q.ahead ? strips : panel > stream ? stream * 0.25 : 0;
