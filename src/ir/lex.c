@@ -117,7 +117,7 @@ void twir_next(struct twir_parser *p)
 			if (*s == '\\' && s[1] && s[1] != '\n')
 				s++;
 		if (*s != '"')
-			twir_fail(p, t, NULL, "a string ends on its line");
+			twir_fail(p, t, "close it with \"", "a string ends on its line");
 		s++;
 	} else {
 		static const char *const signs[] = {"<<", ">>", "<=", ">=", "==", "!=", "=>", "+:", ".."};
@@ -128,7 +128,7 @@ void twir_next(struct twir_parser *p)
 				s = t->at + 2;
 	}
 	if (s - t->at > 65536)
-		twir_fail(p, t, NULL, "a word or number is too long");
+		twir_fail(p, t, "at most 65536 characters", "a word or number is too long");
 	t->n = (int)(s - t->at);
 	p->at = s;
 }
@@ -158,22 +158,68 @@ static const char *shown(const struct twir_parser *p)
 	return arena_printf(p->scratch, "'%.*s'", p->tok.n > 40 ? 40 : p->tok.n, p->tok.at);
 }
 
+/* What other languages write. */
+const char *twir_habit(const struct twir_parser *p)
+{
+	static const struct {
+		const char *text, *hint;
+	} habits[] = {
+		{"&", "the operators are and, or, xor, not, << and >>"},
+		{"|", "the operators are and, or, xor, not, << and >>"},
+		{"^", "the operators are and, or, xor, not, << and >>"},
+		{"!", "the operators are and, or, xor, not, << and >>"},
+		{"/", "a comment begins with #"},
+		{"while", "loops are for i in repeat(n) { .. }"},
+		{"return", "only funcs return; programs store to out tensors"},
+		{"else", "else stands behind the } of an if"},
+	};
+	for (int i = 0; i < TW_COUNT(habits); i++)
+		if (twir_is(p, habits[i].text))
+			return habits[i].hint;
+	return NULL;
+}
+
+static const char *closing(const char *text)
+{
+	static const struct {
+		const char *text, *hint;
+	} signs[] = {
+		{";", "statements and declarations end with ;"},
+		{")", "parentheses come in pairs"},
+		{"]", "brackets come in pairs"},
+		{"}", "braces come in pairs"},
+		{"{", "a body stands in braces: { .. }"},
+		{"(", "parentheses come in pairs"},
+		{"[", "a list stands in brackets: [0, 1]"},
+		{",", "the parts of a list are separated by commas"},
+	};
+	for (int i = 0; i < TW_COUNT(signs); i++)
+		if (strcmp(text, signs[i].text) == 0)
+			return signs[i].hint;
+	return NULL;
+}
+
 void twir_expect(struct twir_parser *p, const char *text, const char *hint)
 {
-	if (!twir_take(p, text))
-		twir_fail(p, &p->tok, hint, "expected '%s', found %s", text, shown(p));
+	if (twir_take(p, text))
+		return;
+	const char *known = twir_habit(p);
+	twir_fail(p, &p->tok, known ? known : hint ? hint : closing(text), "expected '%s', found %s", text, shown(p));
 }
 
 const char *twir_take_name(struct twir_parser *p, const char *what)
 {
 	if (p->tok.kind != TK_NAME)
-		twir_fail(p, &p->tok, NULL, "expected %s, found %s", what, shown(p));
+		twir_fail(p, &p->tok,
+			  twir_habit(p) ? twir_habit(p)
+					: "names are letters, digits and _, and do not begin with a digit",
+			  "expected %s, found %s", what, shown(p));
 	const char *name = arena_strndup(p->m->arena, p->tok.at, (size_t)p->tok.n);
 	if (twir_reserved(name))
 		twir_fail(p, &p->tok, "choose another name", "expected %s, found '%.40s', a word of the language", what,
 			  name);
 	if (p->tok.n > 80)
-		twir_fail(p, &p->tok, NULL, "a name has at most 80 characters");
+		twir_fail(p, &p->tok, "take a shorter one", "a name has at most 80 characters");
 	twir_next(p);
 	return name;
 }
@@ -191,18 +237,22 @@ int64_t twir_take_int(struct twir_parser *p, const char *what)
 		return known;
 	}
 	if (p->tok.kind != TK_NUMBER)
-		twir_fail(p, &p->tok, NULL, "expected %s, a whole number, found %s", what, shown(p));
+		twir_fail(p, &p->tok,
+			  "a plain decimal number: sizes that are known at launch only stand in expressions",
+			  "expected %s, a whole number, found %s", what, shown(p));
 	uint64_t v = 0;
 	for (int i = 0; i < p->tok.n; i++) {
 		if (!is_digit(p->tok.at[i]))
-			twir_fail(p, &p->tok, NULL, "expected %s, a whole number, found %s", what, shown(p));
+			twir_fail(p, &p->tok,
+				  "a plain decimal number: sizes that are known at launch only stand in expressions",
+				  "expected %s, a whole number, found %s", what, shown(p));
 		const unsigned d = (unsigned)(p->tok.at[i] - '0');
 		if (v > (UINT64_MAX - d) / 10)
-			twir_fail(p, &start, NULL, "the number is too large");
+			twir_fail(p, &start, "numbers here have 64 bits", "the number is too large");
 		v = v * 10 + d;
 	}
 	if (v > (uint64_t)INT64_MAX + (minus ? 1 : 0))
-		twir_fail(p, &start, NULL, "the number is too large");
+		twir_fail(p, &start, "numbers here have 64 bits", "the number is too large");
 	twir_next(p);
 	return (int64_t)(minus ? 0 - v : v);
 }
@@ -210,7 +260,7 @@ int64_t twir_take_int(struct twir_parser *p, const char *what)
 const char *twir_take_string(struct twir_parser *p)
 {
 	if (p->tok.kind != TK_STRING)
-		twir_fail(p, &p->tok, NULL, "expected a string, found %s", shown(p));
+		twir_fail(p, &p->tok, "from \"node\"", "expected a string, found %s", shown(p));
 	char *out = arena_alloc(p->m->arena, (size_t)p->tok.n);
 	int n = 0;
 	for (int i = 1; i + 1 < p->tok.n; i++) {
@@ -219,12 +269,13 @@ const char *twir_take_string(struct twir_parser *p)
 			c = p->tok.at[++i];
 			if (c == 'x') {
 				if (i + 3 >= p->tok.n || !is_hex(p->tok.at[i + 1]) || !is_hex(p->tok.at[i + 2]))
-					twir_fail(p, &p->tok, NULL, "\\x is followed by two hexadecimal digits");
+					twir_fail(p, &p->tok, "for example \\x0a",
+						  "\\x is followed by two hexadecimal digits");
 				const char digits[3] = {p->tok.at[i + 1], p->tok.at[i + 2], 0};
 				c = (char)strtol(digits, NULL, 16);
 				i += 2;
 				if (c == 0)
-					twir_fail(p, &p->tok, NULL, "a string cannot hold \\x00");
+					twir_fail(p, &p->tok, "leave it out", "a string cannot hold \\x00");
 			}
 		}
 		out[n++] = c;

@@ -25,11 +25,13 @@ static void parse_symbol(struct twir_parser *p)
 		if (hi < lo || multiple < 1)
 			twir_fail(p, &at, "symbol N in 1..4096 multiple 8;", "the facts of '%s' leave no value", name);
 		if (twir_lookup(p, name) || strmap_get(&p->consts, name))
-			twir_fail(p, &at, NULL, "'%s' is already declared", name);
+			twir_fail(p, &at, "names of symbols are known in the whole text", "'%s' is already declared",
+				  name);
 		struct twir_var *v = strmap_get(&p->symbols, name);
 		if (v) {
 			if (v->lo != lo || v->hi != hi || v->multiple != multiple)
-				twir_fail(p, &at, NULL, "symbol '%s' is already declared with other facts", name);
+				twir_fail(p, &at, "declare it once", "symbol '%s' is already declared with other facts",
+					  name);
 			continue;
 		}
 		v = twir_symbol(p->m, name);
@@ -57,7 +59,7 @@ static void parse_const(struct twir_parser *p)
 			  "the value of '%s' is not known here", name);
 	twir_expect(p, ";", NULL);
 	if (twir_lookup(p, name) || strmap_get(&p->symbols, name) || strmap_get(&p->consts, name))
-		twir_fail(p, &at, NULL, "'%s' is already declared", name);
+		twir_fail(p, &at, "names of constants are known in the whole text", "'%s' is already declared", name);
 	strmap_set(&p->consts, name, (void *)(uintptr_t)value);
 }
 
@@ -74,7 +76,7 @@ static const struct twir_expr *parse_pure(struct twir_parser *p, const struct tw
 	bool worker = false;
 	twir_visit_expr(e, find_worker, &worker);
 	if (worker)
-		twir_fail(p, at, NULL, "a func does not know its worker");
+		twir_fail(p, at, "pass the number as an argument", "a func does not know its worker");
 	return e;
 }
 
@@ -93,20 +95,21 @@ static void parse_func(struct twir_parser *p)
 		if (args.n)
 			twir_expect(p, ",", NULL);
 		if (args.n == 16)
-			twir_fail(p, &p->tok, NULL, "a func has at most 16 arguments");
+			twir_fail(p, &p->tok, "several funcs do", "a func has at most 16 arguments");
 		const struct twir_tok name_at = p->tok;
 		const char *name = twir_take_name(p, "the name of an argument");
 		twir_expect(p, ":", "x: f32");
 		const struct twir_type type = twir_parse_type(p);
 		if (type.lanes != 1)
-			twir_fail(p, &name_at, NULL, "funcs take scalars");
+			twir_fail(p, &name_at, "they are applied to each lane of a vector by itself",
+				  "funcs take scalars");
 		vec_push(p->m->arena, &args, twir_declare_var(p, &name_at, TWIR_ARG, type, name));
 	}
 	twir_next(p);
 	twir_expect(p, ":", "func name(x: f32): f32 { return x; }");
 	f->result = twir_parse_type(p);
 	if (f->result.lanes != 1)
-		twir_fail(p, &at, NULL, "funcs return a scalar");
+		twir_fail(p, &at, "they are applied to each lane of a vector by itself", "funcs return a scalar");
 	twir_expect(p, "{", NULL);
 	while (twir_take(p, "let")) {
 		const struct twir_tok name_at = p->tok;
@@ -124,7 +127,7 @@ static void parse_func(struct twir_parser *p)
 	bool worker = false;
 	twir_visit_expr(f->body, find_worker, &worker);
 	if (worker || !twir_type_eq(f->body->type, f->result))
-		twir_fail(p, &return_at, NULL,
+		twir_fail(p, &return_at, "pass the number as an argument",
 			  worker ? "a func does not know its worker"
 				 : "the value has another type than the func's result");
 	twir_expect(p, ";", NULL);
@@ -139,7 +142,8 @@ static void parse_func(struct twir_parser *p)
 	f->values = values.at;
 	const struct twir_func *known = twir_func_find(p->m, f->name);
 	if (known && !twir_same_func(known, f))
-		twir_fail(p, &at, NULL, "func '%s' is already declared, and differently", f->name);
+		twir_fail(p, &at, "a func may be repeated word for word only",
+			  "func '%s' is already declared, and differently", f->name);
 	if (known)
 		return;
 	strmap_set(&p->m->func_of, f->name, f);
@@ -173,7 +177,8 @@ static void parse_define(struct twir_parser *p)
 		const struct twir_tok name_at = p->tok;
 		const char *name = twir_take_name(p, "the name of an axis");
 		if (n == c->out->rank)
-			twir_fail(p, &name_at, NULL, "the tensor has rank %d", c->out->rank);
+			twir_fail(p, &name_at, "one axis for each dimension: define Y: f32[M, N] = (i, j) => value;",
+				  "the tensor has rank %d", c->out->rank);
 		struct twir_var *v = twir_declare_var(p, &name_at, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), name);
 		v->lo = 0;
 		int64_t size;
@@ -182,8 +187,9 @@ static void parse_define(struct twir_parser *p)
 		c->axes[n++] = v;
 	}
 	if (n != c->out->rank)
-		twir_fail(p, &axes_at, NULL, "the tensor has rank %d, but there %s %d ax%s", c->out->rank,
-			  n == 1 ? "is" : "are", n, n == 1 ? "is" : "es");
+		twir_fail(p, &axes_at, "one axis for each dimension: define Y: f32[M, N] = (i, j) => value;",
+			  "the tensor has rank %d, but there %s %d ax%s", c->out->rank, n == 1 ? "is" : "are", n,
+			  n == 1 ? "is" : "es");
 	twir_next(p);
 	twir_expect(p, "=>", "define Y: f32[M, N] = (i, j) => value;");
 	c->value = twir_parse_typed(p, twir_scalar_type(c->out->type), "the value");
@@ -221,7 +227,8 @@ static void parse_launch(struct twir_parser *p, struct twir_program *f)
 		const struct twir_tok at = p->tok;
 		enum twir_level level;
 		if (f->nlevels == 3 || !twir_parse_level(p, &level))
-			twir_fail(p, &at, "launch core(n), lane(16)", "expected a level of workers");
+			twir_fail(p, &at, twir_suggest_token(p, TWIR_SUGGEST_LEVELS, "launch core(n), lane(16)"),
+				  "expected a level of workers");
 		twir_expect(p, "(", "launch core(n), lane(16)");
 		f->levels[f->nlevels] = level;
 		f->extents[f->nlevels++] = twir_parse_size(p, "the number of workers");
@@ -235,7 +242,7 @@ static void parse_program(struct twir_parser *p)
 	const struct twir_tok at = p->tok;
 	f->name = twir_take_name(p, "the name of a program");
 	if (twir_program_find(p->m, f->name))
-		twir_fail(p, &at, NULL, "program '%s' is already declared", f->name);
+		twir_fail(p, &at, "choose another name", "program '%s' is already declared", f->name);
 	const int mark = p->scope.n, floor = p->floor;
 	p->floor = mark;
 	VEC(struct twir_tensor *) params = {0};
@@ -280,7 +287,9 @@ static void parse_module(void *arg)
 		else if (twir_take(p, "launch"))
 			twir_parse_launch(p);
 		else
-			twir_fail(p, &at, "for example: program f(A: f32[4], out B: f32[4]) { .. }",
+			twir_fail(p, &at,
+				  twir_suggest_token(p, TWIR_SUGGEST_WORDS,
+						     "for example: program f(A: f32[4], out B: f32[4]) { .. }"),
 				  "expected symbol, const, func, tensor, define, program or launch");
 	}
 }

@@ -16,6 +16,10 @@ static const struct {
 	{"int", "i32, or index for sizes and positions"},
 };
 
+static const char type_hint[] = "i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 "
+				"f8e5m2fnuz f8e8m0 f4e2m1 i4 u4 i2 "
+				"u2 index, or a vector such as f32x16";
+
 struct twir_type twir_parse_type(struct twir_parser *p)
 {
 	const struct twir_tok at = p->tok;
@@ -27,10 +31,7 @@ struct twir_type twir_parse_type(struct twir_parser *p)
 			twir_fail(p, &at, refused[i].hint, "there is no type '%s'", name);
 	const struct twir_type t = twir_type_named(name);
 	if (t.scalar == TWIR_VOID)
-		twir_fail(p, &at,
-			  "i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz "
-			  "f8e8m0 f4e2m1 i4 u4 i2 u2 index, or a vector such as f32x16",
-			  "expected a type");
+		twir_fail(p, &at, twir_suggest_token(p, TWIR_SUGGEST_TYPES, type_hint), "expected a type");
 	twir_next(p);
 	return t;
 }
@@ -42,7 +43,8 @@ static int parse_sizes(struct twir_parser *p, const struct twir_expr **sizes, co
 		return 0;
 	do {
 		if (n == TWIR_MAX_RANK)
-			twir_fail(p, &p->tok, NULL, "more than %d dimensions", TWIR_MAX_RANK);
+			twir_fail(p, &p->tok, "join dimensions that are used together", "more than %d dimensions",
+				  TWIR_MAX_RANK);
 		sizes[n++] = twir_parse_size(p, what);
 	} while (twir_take(p, ","));
 	return n;
@@ -65,7 +67,8 @@ static struct twir_swizzle parse_swizzle(struct twir_parser *p, enum twir_layout
 		if (n < 3)
 			number[n++] = twir_take_int(p, "a dimension");
 		else
-			twir_fail(p, &p->tok, NULL, "swizzle(DIM, BY) or swizzle(DIM, BY, SHIFT)");
+			twir_fail(p, &p->tok, "row(64, 8) swizzle(1, 0): coordinate 1 xor coordinate 0",
+				  "swizzle(DIM, BY) or swizzle(DIM, BY, SHIFT)");
 	while (twir_take(p, ","));
 	twir_expect(p, ")", NULL);
 	for (int i = 0; i < 3; i++)
@@ -96,7 +99,8 @@ static const struct twir_layout *parse_layout(struct twir_parser *p, const struc
 	twir_expect(p, "(", layout_hint);
 	const int n = parse_sizes(p, extent, ")", kind == TWIR_LAYOUT_STRIDES ? "a stride" : "a size");
 	if (n != rank)
-		twir_fail(p, &at, NULL, "the factor has %d dimensions, the tensor %d", n, rank);
+		twir_fail(p, &at, "every factor has one extent for each dimension, 1 where it does not split it",
+			  "the factor has %d dimensions, the tensor %d", n, rank);
 	twir_expect(p, ")", NULL);
 	if (blocked && !first)
 		twir_fail(p, &at, "row(..) * row(..) says it in factors", "blocked is a layout of its own, no factor");
@@ -109,7 +113,8 @@ static const struct twir_layout *parse_layout(struct twir_parser *p, const struc
 	const struct twir_layout *inner = NULL;
 	if (twir_take(p, "*")) {
 		if (kind == TWIR_LAYOUT_STRIDES)
-			twir_fail(p, &times, NULL, "strides are the last factor of a layout");
+			twir_fail(p, &times, "put the factors that split before it: row(8, 1) * strides(1, 8)",
+				  "strides are the last factor of a layout");
 		inner = parse_layout(p, t, false);
 	}
 	twir_leave(p);
@@ -125,7 +130,8 @@ struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope sco
 	const struct twir_tok type_at = p->tok;
 	const struct twir_type type = twir_parse_type(p);
 	if (type.lanes > 1 && scope != TWIR_REGISTER)
-		twir_fail(p, &type_at, NULL, "only register tensors hold vectors");
+		twir_fail(p, &type_at, "load and store vectors of scalars with T[i +: 16]",
+			  "only register tensors hold vectors");
 	const struct twir_expr *shape[TWIR_MAX_RANK];
 	twir_expect(p, "[", "NAME: f32[M, N]");
 	const int rank = parse_sizes(p, shape, "]", "a size");
@@ -139,10 +145,13 @@ struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope sco
 	const struct twir_tok map_at = p->tok;
 	if (twir_take(p, "mirrors")) {
 		if (scope != TWIR_REGISTER)
-			twir_fail(p, &map_at, NULL, "only register tensors mirror a mapping");
+			twir_fail(p, &map_at,
+				  "shared memory has a layout: shared S: f32[64, 8] layout row(64, 8) swizzle(1, 0);",
+				  "only register tensors mirror a mapping");
 		t->mirrors = twir_parse_map(p);
 		if (t->mirrors->rank != rank)
-			twir_fail(p, &map_at, NULL, "the mapping has rank %d, the tensor %d", t->mirrors->rank, rank);
+			twir_fail(p, &map_at, "a register tensor has one dimension for each of its mapping",
+				  "the mapping has rank %d, the tensor %d", t->mirrors->rank, rank);
 	}
 	const struct twir_tok layout_at = p->tok;
 	if (twir_take(p, "layout")) {
@@ -178,7 +187,7 @@ static int parse_int_list(struct twir_parser *p, int *list)
 		const struct twir_tok at = p->tok;
 		const int64_t v = twir_take_int(p, "a dimension");
 		if (v < 0 || v >= TWIR_MAX_RANK || n == TWIR_MAX_RANK)
-			twir_fail(p, &at, NULL, "a dimension is 0 to %d", TWIR_MAX_RANK - 1);
+			twir_fail(p, &at, "dimensions are counted from 0", "a dimension is 0 to %d", TWIR_MAX_RANK - 1);
 		list[n++] = (int)v;
 	} while (twir_take(p, ","));
 	twir_expect(p, "]", NULL);
@@ -201,7 +210,8 @@ static void parse_ranks(struct twir_parser *p, int rank, int *order)
 	for (int i = 0; i < n; i++)
 		taken |= 1u << order[i];
 	if (n != rank || taken != (1u << rank) - 1)
-		twir_fail(p, &at, NULL, "the ranks are a permutation of 0 to %d", rank - 1);
+		twir_fail(p, &at, "ranks = [1, 0] visits dimension 1 slowest", "the ranks are a permutation of 0 to %d",
+			  rank - 1);
 }
 
 static void parse_attrs(struct twir_parser *p, int rank, enum twtm_attr *attrs)
@@ -213,12 +223,13 @@ static void parse_attrs(struct twir_parser *p, int rank, enum twtm_attr *attrs)
 	int n = 0;
 	do {
 		if (n == rank || !parse_attr(p, &attrs[n]))
-			twir_fail(p, &p->tok, NULL, "one of plain, unroll, vector for each dimension");
+			twir_fail(p, &p->tok, "attrs = [plain, unroll]",
+				  "one of plain, unroll, vector for each dimension");
 		n++;
 	} while (twir_take(p, ","));
 	twir_expect(p, "]", NULL);
 	if (n != rank)
-		twir_fail(p, &at, NULL, "one of plain, unroll, vector for each dimension");
+		twir_fail(p, &at, "attrs = [plain, unroll]", "one of plain, unroll, vector for each dimension");
 }
 
 static const struct twir_map *parse_basic(struct twir_parser *p, enum twtm_kind kind)
@@ -243,12 +254,14 @@ static const struct twir_map *parse_basic(struct twir_parser *p, enum twtm_kind 
 			attributed = true;
 		} else {
 			if (rank == TWIR_MAX_RANK || ranked || attributed)
-				twir_fail(p, &at, NULL, "a mapping has at most %d extents, before its attributes",
-					  TWIR_MAX_RANK);
+				twir_fail(p, &at, "repeat(4, 8, ranks = [1, 0], unroll)",
+					  "a mapping has at most %d extents, before its attributes", TWIR_MAX_RANK);
 			extent[rank++] = twir_parse_size(p, "an extent");
 		}
 		if (attributed && kind == TWTM_SPATIAL)
-			twir_fail(p, &at, NULL, "attributes belong to repeat");
+			twir_fail(p, &at,
+				  "the tasks of a spatial factor belong to different workers: nothing is unrolled",
+				  "attributes belong to repeat");
 	} while (twir_take(p, ","));
 	twir_expect(p, ")", NULL);
 	return twir_map_basic(p->m, kind, rank, extent, ranked ? order : NULL, attrs);
@@ -272,7 +285,9 @@ static const struct twir_map *parse_project(struct twir_parser *p, const struct 
 		mask |= 1u << dims[i];
 	const char *why = twir_bad_project(f, mask);
 	if (why)
-		twir_fail(p, at, NULL, "%s", why);
+		twir_fail(p, at,
+			  "a projected mapping numbers the workers of one dimension: project(spatial(4, 2), [1])", "%s",
+			  why);
 	return twir_project(p->m, f, mask);
 }
 
@@ -292,8 +307,10 @@ static const struct twir_map *parse_factor(struct twir_parser *p)
 	}
 	const char *name = twir_take_name(p, "a mapping");
 	const struct twir_entry *b = twir_lookup(p, name);
+	const char *hint = twir_suggest(p, name, 1 << BOUND_MAP | TWIR_SUGGEST_WORDS);
 	if (!b || b->kind != BOUND_MAP)
-		twir_fail(p, &at, "repeat(..), spatial(..), project(.., [0]), or a name declared with map",
+		twir_fail(p, &at,
+			  hint ? hint : "repeat(..), spatial(..), project(.., [0]), or a name declared with map",
 			  "there is no mapping '%s' here", name);
 	return b->what;
 }
@@ -310,7 +327,9 @@ const struct twir_map *twir_parse_map(struct twir_parser *p)
 		const struct twir_map *g = parse_factor(p);
 		const char *why = twir_bad_compose(f, g);
 		if (why)
-			twir_fail(p, &at, NULL, "%s", why);
+			twir_fail(p, &at,
+				  "write 1 for a dimension that a factor leaves alone: repeat(4, 1) * spatial(8, 8)",
+				  "%s", why);
 		f = twir_compose(p->m, f, g);
 	}
 	p->depth = factors_before;

@@ -94,7 +94,7 @@ static struct twir_operand parse_prefix(struct twir_parser *p)
 		twir_leave(p);
 		const char *why = twir_bad_unary(TWIR_Neg, a);
 		if (why)
-			twir_fail(p, &at, NULL, "'-' of %s: %s", twir_type_text(p, a->type), why);
+			twir_fail(p, &at, "convert it: -f32(x)", "'-' of %s: %s", twir_type_text(p, a->type), why);
 		return (struct twir_operand){twir_unary(p->m, TWIR_Neg, a), false, NULL};
 	}
 	if (twir_take(p, "not")) {
@@ -103,7 +103,7 @@ static struct twir_operand parse_prefix(struct twir_parser *p)
 		twir_leave(p);
 		const char *why = twir_bad_unary(TWIR_Not, a);
 		if (why)
-			twir_fail(p, &at, NULL, "'not' of %s: %s", twir_type_text(p, a->type), why);
+			twir_fail(p, &at, "compare it: x == 0.0", "'not' of %s: %s", twir_type_text(p, a->type), why);
 		return (struct twir_operand){twir_not(p->m, a), false, NULL};
 	}
 	return twir_parse_primary(p);
@@ -141,8 +141,8 @@ static const struct twir_expr *choose(struct twir_parser *p, const struct twir_t
 	meet(p, &a, &b);
 	const char *why = twir_bad_choice(TWIR_Cond, c, a.e, b.e);
 	if (why)
-		twir_fail(p, at, NULL, "'? :' of %s, %s and %s: %s", twir_type_text(p, c->type),
-			  twir_type_text(p, a.e->type), twir_type_text(p, b.e->type), why);
+		twir_fail(p, at, "the condition is an i1, both choices have one type", "'? :' of %s, %s and %s: %s",
+			  twir_type_text(p, c->type), twir_type_text(p, a.e->type), twir_type_text(p, b.e->type), why);
 	return twir_cond(p->m, c, a.e, b.e);
 }
 
@@ -183,8 +183,8 @@ const struct twir_expr *twir_parse_typed(struct twir_parser *p, struct twir_type
 	const struct twir_tok at = p->tok;
 	const struct twir_expr *e = twir_retype(p, twir_parse_operand(p), (enum twir_scalar)type.scalar);
 	if (!twir_type_eq(e->type, type))
-		twir_fail(p, &at, NULL, "%s must have type %s, not %s", what, twir_type_text(p, type),
-			  twir_type_text(p, e->type));
+		twir_fail(p, &at, "convert it with the name of the type: f32(x), index(x), i1(x)",
+			  "%s must have type %s, not %s", what, twir_type_text(p, type), twir_type_text(p, e->type));
 	return e;
 }
 
@@ -194,6 +194,6 @@ const struct twir_expr *twir_parse_size(struct twir_parser *p, const char *what)
 	const struct twir_expr *e = twir_parse_typed(p, twir_scalar_type(TWIR_INDEX), what);
 	const char *why = twir_bad_extents(1, &e);
 	if (why)
-		twir_fail(p, &at, NULL, "%s: %s", what, why);
+		twir_fail(p, &at, "sizes are of type index, 0 or more", "%s: %s", what, why);
 	return e;
 }

@@ -79,6 +79,7 @@ _Noreturn void twir_fail(struct twir_parser *p, const struct twir_tok *at, const
 	TW_PRINTF(4, 5);
 bool twir_is(const struct twir_parser *p, const char *text); /* is the next token this word or sign? */
 bool twir_take(struct twir_parser *p, const char *text);     /* ... then pass it */
+const char *twir_habit(const struct twir_parser *p); /* a hint where the next token is what other languages write */
 void twir_expect(struct twir_parser *p, const char *text, const char *hint);
 const char *twir_take_name(struct twir_parser *p,
 			   const char *what); /* any word that is not reserved; in the module's arena */
@@ -93,6 +94,19 @@ struct twir_entry *twir_lookup(const struct twir_parser *p, const char *name);
 void twir_unbind(struct twir_parser *p, int mark); /* everything bound since scope.n was mark */
 struct twir_var *twir_declare_var(struct twir_parser *p, const struct twir_tok *at, enum twir_var_kind kind,
 				  struct twir_type type, const char *name);
+
+/* parse_suggest.c: "did you mean 'x'?", or NULL. what: bits 1 << enum twir_bound for names in scope, and these. */
+enum {
+	TWIR_SUGGEST_CALLS = 1 << 8, /* operations, funcs, casts */
+	TWIR_SUGGEST_TYPES = 1 << 9,
+	TWIR_SUGGEST_LEVELS = 1 << 10,
+	TWIR_SUGGEST_WORDS = 1 << 11, /* of the language */
+	TWIR_SUGGEST_PROGRAMS = 1 << 12,
+	TWIR_SUGGEST_VALUES = 1 << BOUND_VAR | 1 << BOUND_TENSOR
+};
+const char *twir_suggest(struct twir_parser *p, const char *word, unsigned what);
+/* For the next token. */
+const char *twir_suggest_token(struct twir_parser *p, unsigned what, const char *otherwise);
 
 /* parse_expr.c */
 struct twir_operand twir_parse_operand(struct twir_parser *p);

@@ -16,7 +16,9 @@ static struct twir_argument parse_argument(struct twir_parser *p, const struct t
 	a.index = arena_copy(p->m->arena, index, sizeof(index[0]) * (size_t)a.n);
 	const char *why = wide ? "a part of a tensor has no '+:'" : twir_bad_argument(param, &a);
 	if (why)
-		twir_fail(p, &at, NULL, "'%s' for parameter '%s': %s", a.tensor->base, param->base, why);
+		twir_fail(p, &at,
+			  "in parameters take inputs and written buffers, out parameters take buffers and outputs",
+			  "'%s' for parameter '%s': %s", a.tensor->base, param->base, why);
 	return a;
 }
 
@@ -38,10 +40,11 @@ static void parse_with(struct twir_parser *p, struct twir_stmt *s)
 		const char *name = twir_take_name(p, "a symbol");
 		struct twir_var *v = strmap_get(&p->symbols, name);
 		if (!v || !uses_symbol(s->u.invoke.program, v))
-			twir_fail(p, &at, NULL, "program '%s' has no symbol '%s'", s->u.invoke.program->name, name);
+			twir_fail(p, &at, "with gives values to symbols of the program that is called",
+				  "program '%s' has no symbol '%s'", s->u.invoke.program->name, name);
 		for (int i = 0; i < symbols.n; i++)
 			if (symbols.at[i] == v)
-				twir_fail(p, &at, NULL, "symbol '%s' gets two values", name);
+				twir_fail(p, &at, "one value for each symbol", "symbol '%s' gets two values", name);
 		twir_expect(p, "=", "call P(A, B) with (M = 16)");
 		vec_push(p->m->arena, &symbols, v);
 		vec_push(p->m->arena, &values, twir_parse_size(p, "the symbol's value"));
@@ -57,8 +60,9 @@ struct twir_stmt *twir_parse_invoke(struct twir_parser *p, const struct twir_tok
 	const struct twir_tok name_at = p->tok;
 	const char *name = twir_take_name(p, "the name of a program");
 	struct twir_program *f = twir_program_find(p->m, name);
+	const char *near = f ? NULL : twir_suggest(p, name, TWIR_SUGGEST_PROGRAMS);
 	if (!f)
-		twir_fail(p, &name_at, "programs are declared before the launch functions that call them",
+		twir_fail(p, &name_at, near ? near : "programs are declared before the launch functions that call them",
 			  "there is no program '%s'", name);
 	struct twir_stmt *s = twir_stmt_new(p->m, TWIR_INVOKE);
 	s->line = at->line;
@@ -72,12 +76,14 @@ struct twir_stmt *twir_parse_invoke(struct twir_parser *p, const struct twir_tok
 		if (n)
 			twir_expect(p, ",", NULL);
 		if (n == f->nparams)
-			twir_fail(p, &p->tok, NULL, "program '%s' has %d parameters", name, f->nparams);
+			twir_fail(p, &p->tok, "call P(A, B) hands over tensors in the order of the parameters",
+				  "program '%s' has %d parameters", name, f->nparams);
 		s->u.invoke.args[n] = parse_argument(p, f->params[n]);
 		n++;
 	}
 	if (n != f->nparams)
-		twir_fail(p, &p->tok, NULL, "program '%s' has %d parameters, not %d", name, f->nparams, n);
+		twir_fail(p, &p->tok, "call P(A, B) hands over tensors in the order of the parameters",
+			  "program '%s' has %d parameters, not %d", name, f->nparams, n);
 	twir_next(p);
 	if (twir_take(p, "with"))
 		parse_with(p, s);
@@ -147,7 +153,7 @@ void twir_parse_launch(struct twir_parser *p)
 	const struct twir_tok at = p->tok;
 	l->name = twir_take_name(p, "the name of a launch function");
 	if (twir_launch_find(p->m, l->name) || twir_program_find(p->m, l->name))
-		twir_fail(p, &at, NULL, "'%s' is already declared", l->name);
+		twir_fail(p, &at, "choose another name", "'%s' is already declared", l->name);
 	const int mark = p->scope.n, floor = p->floor;
 	p->floor = mark;
 	VEC(struct twir_tensor *) params = {0};

@@ -47,7 +47,9 @@ static const struct twir_expr *integer(struct twir_parser *p, const struct twir_
 {
 	uint64_t v;
 	if (!read_integer(t->at, digits, &v))
-		twir_fail(p, t, NULL, "'%.*s' is no number", t->n > 40 ? 40 : t->n, t->at);
+		twir_fail(p, t,
+			  "3 is an index, 1.5 takes the type around it; others end in theirs: 3i32, 1.5f64, 0x1.8p+3",
+			  "'%.*s' is no number", t->n > 40 ? 40 : t->n, t->at);
 	const int64_t i = (int64_t)(minus ? 0 - v : v);
 	const bool fits =
 		s == TWIR_U64 ? !minus || v == 0 : v <= (uint64_t)INT64_MAX + (minus ? 1 : 0) && twir_wrap(s, i) == i;
@@ -55,8 +57,8 @@ static const struct twir_expr *integer(struct twir_parser *p, const struct twir_
 	const bool pattern = digits > 2 && (t->at[1] == 'x' || t->at[1] == 'X') && !minus &&
 			     (twir_scalar_bits(s) == 64 || v >> twir_scalar_bits(s) == 0);
 	if (!fits && !pattern)
-		twir_fail(p, t, NULL, "%s%.*s does not fit in %s", minus ? "-" : "", digits > 40 ? 40 : digits, t->at,
-			  twir_scalar_name(s));
+		twir_fail(p, t, "take a wider type", "%s%.*s does not fit in %s", minus ? "-" : "",
+			  digits > 40 ? 40 : digits, t->at, twir_scalar_name(s));
 	return twir_int(p->m, s, i);
 }
 
@@ -102,7 +104,9 @@ struct twir_operand twir_literal(struct twir_parser *p, bool minus)
 					     s == TWIR_VOID, NULL};
 	double v;
 	if (!twir_float_literal(t.at, (size_t)digits, &v) || (s != TWIR_VOID && !twir_is_float(s)))
-		twir_fail(p, &t, NULL, "'%.*s' is no number", t.n > 40 ? 40 : t.n, t.at);
+		twir_fail(p, &t,
+			  "3 is an index, 1.5 takes the type around it; others end in theirs: 3i32, 1.5f64, 0x1.8p+3",
+			  "'%.*s' is no number", t.n > 40 ? 40 : t.n, t.at);
 	v = minus ? -v : v;
 	return s == TWIR_VOID ? loose(p, v) : rigid(twir_float(p->m, s, v));
 }
@@ -113,7 +117,7 @@ struct twir_tensor *twir_tensor_named(struct twir_parser *p, const char *what)
 	const char *name = twir_take_name(p, what);
 	const struct twir_entry *b = twir_lookup(p, name);
 	if (!b || b->kind != BOUND_TENSOR)
-		twir_fail(p, &at, NULL, "there is no tensor '%s' here", name);
+		twir_fail(p, &at, twir_suggest(p, name, 1 << BOUND_TENSOR), "there is no tensor '%s' here", name);
 	return b->what;
 }
 
@@ -126,7 +130,8 @@ int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const s
 	p->no_guard = true; /* T[I[j] where m ..]: the mask of T's access */
 	do {
 		if (n == TWIR_MAX_RANK)
-			twir_fail(p, &p->tok, NULL, "more than %d indices", TWIR_MAX_RANK);
+			twir_fail(p, &p->tok, "one index for each dimension, or one for the whole storage",
+				  "more than %d indices", TWIR_MAX_RANK);
 		index[n++] = twir_parse_expr(p);
 	} while (twir_take(p, ","));
 	p->no_guard = guard;
@@ -134,7 +139,8 @@ int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const s
 	if (twir_take(p, "+:")) {
 		const int64_t lanes = twir_take_int(p, "the number of elements");
 		if (lanes < 2 || lanes > TWIR_MAX_LANES)
-			twir_fail(p, &at, NULL, "the number of elements is 2 to %d", TWIR_MAX_LANES);
+			twir_fail(p, &at, "T[i +: 16] is 16 elements", "the number of elements is 2 to %d",
+				  TWIR_MAX_LANES);
 		if (t->lanes == lanes)
 			twir_fail(p, &at, "leave '+:' out", "each element of %s is a vector already", t->base);
 		*wide = (int)lanes;
@@ -188,7 +194,8 @@ static const struct twir_expr *parse_load(struct twir_parser *p, const struct tw
 	const int lanes = wide ? wide : t->lanes;
 	const char *why = twir_bad_load(t, n, index, lanes, mask, other);
 	if (why)
-		twir_fail(p, at, NULL, "load of '%s' (rank %d): %s", t->base, t->rank, why);
+		twir_fail(p, at, "one index for each dimension: T[i, j]; several elements: T[i, j +: 16]",
+			  "load of '%s' (rank %d): %s", t->base, t->rank, why);
 	return twir_load_wide(p->m, t, n, index, lanes, mask, other);
 }
 
@@ -197,7 +204,8 @@ static int parse_lanes(struct twir_parser *p)
 	const struct twir_tok at = p->tok;
 	const int64_t lanes = twir_take_int(p, "the number of lanes");
 	if (lanes < 2 || lanes > TWIR_MAX_LANES)
-		twir_fail(p, &at, NULL, "the number of lanes is 2 to %d", TWIR_MAX_LANES);
+		twir_fail(p, &at, "the lanes of a vector type: f32x16 has 16", "the number of lanes is 2 to %d",
+			  TWIR_MAX_LANES);
 	return (int)lanes;
 }
 
@@ -231,7 +239,10 @@ static const struct twir_expr *parse_reduce(struct twir_parser *p, const struct 
 	}
 	const char *why = twir_bad_reduce(op, v);
 	if (why)
-		twir_fail(p, at, NULL, "reduce of %s: %s", twir_type_text(p, v->type), why);
+		twir_fail(p, at,
+			  "reduce(add, v) combines the lanes of a vector, or the elements of a register tensor with "
+			  "one a lane",
+			  "reduce of %s: %s", twir_type_text(p, v->type), why);
 	return twir_reduce(p->m, op, v);
 }
 
@@ -245,7 +256,7 @@ static const struct twir_expr *parse_gather(struct twir_parser *p, const struct 
 	parse_where(p, t->type, &mask, &other);
 	const char *why = twir_bad_gather(t, index, mask, other);
 	if (why)
-		twir_fail(p, at, NULL, "gather: %s", why);
+		twir_fail(p, at, "gather(T, v): v is a vector of integers, one offset a lane", "gather: %s", why);
 	return twir_gather(p->m, t, index, mask, other);
 }
 
@@ -283,7 +294,7 @@ static const struct twir_expr *parse_fold(struct twir_parser *p, const struct tw
 		extents[n] = twir_retype(p, twir_parse_binary(p, TWIR_SHIFT_LEVEL), TWIR_INDEX);
 		const char *why = twir_bad_extents(1, &extents[n]);
 		if (why)
-			twir_fail(p, &size_at, NULL, "%s", why);
+			twir_fail(p, &size_at, "sum(k < K, body): K is of type index", "%s", why);
 		twir_expect(p, ",", "sum(k < K, body)");
 		axes[n] = twir_declare_var(p, &name_at, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), name);
 		axes[n]->lo = 0;
@@ -298,7 +309,7 @@ static const struct twir_expr *parse_fold(struct twir_parser *p, const struct tw
 	const struct twir_expr *body = twir_parse_expr(p);
 	const char *why = twir_bad_fold(op, n, axes, extents, body);
 	if (why)
-		twir_fail(p, at, NULL, "fold of %s: %s", twir_type_text(p, body->type), why);
+		twir_fail(p, at, "sum(k < K, body)", "fold of %s: %s", twir_type_text(p, body->type), why);
 	twir_unbind(p, mark);
 	return known_fold(p, twir_fold(p->m, op, n, axes, extents, body));
 }
@@ -311,7 +322,7 @@ static int parse_args(struct twir_parser *p, struct twir_operand *args, int most
 		return 0;
 	do {
 		if (n == most)
-			twir_fail(p, &p->tok, NULL, "too many arguments");
+			twir_fail(p, &p->tok, "operations take at most 3, funcs 16", "too many arguments");
 		args[n++] = twir_parse_operand(p);
 	} while (twir_take(p, ","));
 	return n;
@@ -323,8 +334,8 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 	const struct twir_expr *e[3];
 	const int n = parse_args(p, o, 3), arity = twir_kind_arity(k);
 	if (n != arity)
-		twir_fail(p, at, NULL, "%s takes %d argument%s, not %d", twir_kind_text(k), arity,
-			  arity == 1 ? "" : "s", n);
+		twir_fail(p, at, "see the table of operations in docs/LANGUAGE.md", "%s takes %d argument%s, not %d",
+			  twir_kind_text(k), arity, arity == 1 ? "" : "s", n);
 	/* literals take the type of the first argument that has one; the condition of select and the lane of extract
 	 * stand apart */
 	const bool apart = k == TWIR_Extract || (k >= TWIR_ShflUp && k <= TWIR_ShflIdx);
@@ -343,8 +354,9 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 			  : n == 1	     ? twir_bad_unary(k, e[0])
 					     : twir_bad_binary(k, e[0], e[1]);
 	if (why)
-		twir_fail(p, at, NULL, "%s of %s%s%s%s%s: %s", twir_kind_text(k), twir_type_text(p, e[0]->type),
-			  n > 1 ? ", " : "", n > 1 ? twir_type_text(p, e[1]->type) : "", n > 2 ? ", " : "",
+		twir_fail(p, at, "convert the operands, for example f32(x) or index(x)", "%s of %s%s%s%s%s: %s",
+			  twir_kind_text(k), twir_type_text(p, e[0]->type), n > 1 ? ", " : "",
+			  n > 1 ? twir_type_text(p, e[1]->type) : "", n > 2 ? ", " : "",
 			  n > 2 ? twir_type_text(p, e[2]->type) : "", why);
 	if (k == TWIR_Fma)
 		return rigid(twir_fma(p->m, e[0], e[1], e[2]));
@@ -352,6 +364,18 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 		return (struct twir_operand){twir_select(p->m, e[0], e[1], e[2]), o[1].flexible && o[2].flexible,
 					     twir_wide_choice(p, k, e[0], o[1], o[2])};
 	return rigid(n == 1 ? twir_unary(p->m, k, e[0]) : twir_binary(p->m, k, e[0], e[1]));
+}
+
+static const char *call_hint(struct twir_parser *p, const char *name, const struct twir_operand *first)
+{
+	const struct twir_entry *b = twir_lookup(p, name);
+	if (b && b->kind == BOUND_TENSOR)
+		return "elements of tensors are written T[i, j]";
+	if (first && twir_func_find(p->m, arena_printf(p->scratch, "%s_f32", name)))
+		return arena_printf(p->scratch, "there are %s_f32 and %s_f64; the argument is %s: cast it", name, name,
+				    twir_type_text(p, first->e->type));
+	const char *near = twir_suggest(p, name, TWIR_SUGGEST_CALLS);
+	return near ? near : "funcs are declared before they are used";
 }
 
 static const struct twir_expr *parse_func_call(struct twir_parser *p, const struct twir_tok *at, const char *name)
@@ -365,13 +389,13 @@ static const struct twir_expr *parse_func_call(struct twir_parser *p, const stru
 		f = twir_func_find(p->m, arena_printf(p->scratch, "%s_%s", name, type));
 	}
 	if (!f)
-		twir_fail(p, at, "funcs are declared before they are used", "there is no func or operation '%.60s'",
+		twir_fail(p, at, call_hint(p, name, n > 0 ? &o[0] : NULL), "there is no func or operation '%.60s'",
 			  name);
 	for (int i = 0; i < n; i++)
 		args[i] = i < f->n ? twir_retype(p, o[i], (enum twir_scalar)f->args[i]->type.scalar) : o[i].e;
 	const char *why = twir_bad_call(f, n, args);
 	if (why)
-		twir_fail(p, at, NULL, "call of %s: %s", f->name, why);
+		twir_fail(p, at, "convert the arguments, for example f32(x)", "call of %s: %s", f->name, why);
 	return twir_call(p->m, f, n, args);
 }
 
@@ -381,7 +405,8 @@ static const struct twir_expr *parse_cast(struct twir_parser *p, const struct tw
 	struct twir_operand o = twir_parse_operand(p);
 	const char *why = bits ? twir_bad_bitcast(to, o.e) : twir_bad_cast(to, o.e);
 	if (why)
-		twir_fail(p, at, NULL, "%s", why);
+		twir_fail(p, at, "f32(x) converts the value; bitcast_f32(x) keeps the bits of an equally wide type",
+			  "%s", why);
 	if (!bits && o.wide && twir_is_float(to)) /* f64(0.1): the literal's own value */
 		return twir_retype(p, o, to);
 	return bits ? twir_bitcast(p->m, to, o.e) : twir_cast(p->m, to, o.e);
@@ -392,7 +417,8 @@ static const struct twir_expr *parse_vector_cast(struct twir_parser *p, const st
 {
 	const struct twir_expr *e = parse_cast(p, at, (enum twir_scalar)to.scalar, false);
 	if (e->type.lanes != 1 && e->type.lanes != to.lanes)
-		twir_fail(p, at, NULL, "a vector of %d lanes does not become one of %d", e->type.lanes, to.lanes);
+		twir_fail(p, at, "extract takes one lane out", "a vector of %d lanes does not become one of %d",
+			  e->type.lanes, to.lanes);
 	return twir_splat_to(p->m, e, to.lanes);
 }
 
@@ -432,7 +458,7 @@ static const struct twir_expr *parse_call_like(struct twir_parser *p, const stru
 	if (strcmp(name, "splat") == 0) {
 		const struct twir_expr *e = twir_parse_expr(p);
 		if (e->type.lanes != 1)
-			twir_fail(p, at, NULL, "splat takes a scalar");
+			twir_fail(p, at, "splat(x, 16) has x in 16 lanes", "splat takes a scalar");
 		twir_expect(p, ",", "splat(x, 16)");
 		return twir_splat(p->m, e, parse_lanes(p));
 	}
@@ -460,8 +486,12 @@ static const struct twir_expr *parse_word(struct twir_parser *p, const struct tw
 	if (symbol)
 		return twir_var(p->m, symbol);
 	if (twir_reserved(name))
-		twir_fail(p, at, NULL, "expected an expression, found '%.40s'", name);
-	twir_fail(p, at, p->no_symbols ? "a func sees only its arguments and lets" : "sizes are declared with symbol",
+		twir_fail(p, at, "this is a word of the language", "expected an expression, found '%.40s'", name);
+	const char *near = twir_suggest(p, name, TWIR_SUGGEST_VALUES);
+	twir_fail(p, at,
+		  near		  ? near
+		  : p->no_symbols ? "a func sees only its arguments and lets"
+				  : "sizes are declared with symbol, values with let",
 		  "'%.80s' is not declared", name);
 }
 
@@ -479,7 +509,7 @@ struct twir_operand twir_parse_primary(struct twir_parser *p)
 		return o;
 	}
 	if (at.kind != TK_NAME)
-		twir_fail(p, &at, NULL, "expected an expression");
+		twir_fail(p, &at, "a number, a name, T[i, j], f(x) or (..)", "expected an expression");
 	const char *name = arena_strndup(p->scratch, at.at, (size_t)at.n);
 	twir_next(p);
 	if (!twir_take(p, "("))

@@ -127,10 +127,14 @@ static void only_in_programs(struct twir_parser *p, const struct twir_tok *at)
 
 static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_tok *at, bool async)
 {
+	const char *known = twir_habit(p);
 	const char *name = twir_take_name(p, "a statement");
 	const struct twir_entry *b = twir_lookup(p, name);
 	if (!b || b->kind != BOUND_TENSOR)
-		twir_fail(p, at, b ? "let makes a new value; only tensors are stored to" : NULL,
+		twir_fail(p, at,
+			  b	  ? "let makes a new value; only tensors are stored to"
+			  : known ? known
+				  : twir_suggest(p, name, 1 << BOUND_TENSOR | TWIR_SUGGEST_WORDS),
 			  "there is no tensor '%s' here", name);
 	struct twir_tensor *t = b->what;
 	const struct twir_expr *index[TWIR_MAX_RANK], *mask = NULL;
@@ -159,8 +163,9 @@ static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_to
 		why = mask ? "the condition of an asynchronous copy stands behind its load: = X[..] where c else 0.0"
 			   : twir_bad_copy(t, value);
 	if (why)
-		twir_fail(p, at, NULL, "store to '%s' (%s, rank %d) of %s: %s", name, twir_scalar_name(t->type),
-			  t->rank, twir_type_text(p, value->type), why);
+		twir_fail(p, at, "the value must be of the type of the tensor: convert it",
+			  "store to '%s' (%s, rank %d) of %s: %s", name, twir_scalar_name(t->type), t->rank,
+			  twir_type_text(p, value->type), why);
 	struct twir_stmt *s = twir_store(p->m, t, n, index, value, mask);
 	s->u.store.async = async;
 	s->line = at->line;
@@ -182,7 +187,7 @@ static struct twir_stmt *parse_loop(struct twir_parser *p, const struct twir_tok
 		const struct twir_tok by_at = p->tok;
 		const int64_t by = p->tok.kind == TK_NUMBER ? twir_take_int(p, "a number of steps") : 0;
 		if (by_at.kind == TK_NUMBER && (by < 2 || by > 128))
-			twir_fail(p, &by_at, NULL, "2 to 128 steps are unrolled at a time");
+			twir_fail(p, &by_at, "repeat(n, unroll 4)", "2 to 128 steps are unrolled at a time");
 		s->u.loop.unroll = by == 0;
 		s->u.loop.unroll_by = (int)by;
 	}
@@ -204,7 +209,9 @@ static void parse_levels(struct twir_parser *p, struct twir_stmt *s)
 	const bool several = twir_take(p, "(");
 	do {
 		if (s->u.formap.nlevels == 3 || !twir_parse_level(p, &s->u.formap.levels[s->u.formap.nlevels]))
-			twir_fail(p, &p->tok, "core, lane, block, warp, thread", "expected a level of workers");
+			twir_fail(p, &p->tok,
+				  twir_suggest_token(p, TWIR_SUGGEST_LEVELS, "core, lane, block, warp, thread"),
+				  "expected a level of workers");
 		s->u.formap.nlevels++;
 	} while (several && twir_take(p, ","));
 	if (several)
@@ -218,7 +225,8 @@ static struct twir_stmt *parse_formap(struct twir_parser *p, const struct twir_t
 	int n = 0;
 	do {
 		if (n == TWIR_MAX_RANK)
-			twir_fail(p, &p->tok, NULL, "more than %d variables", TWIR_MAX_RANK);
+			twir_fail(p, &p->tok, "join dimensions that are used together", "more than %d variables",
+				  TWIR_MAX_RANK);
 		name_at[n] = p->tok;
 		names[n++] = twir_take_name(p, "a variable");
 	} while (twir_take(p, ","));
@@ -229,8 +237,9 @@ static struct twir_stmt *parse_formap(struct twir_parser *p, const struct twir_t
 	s->u.formap.n = n;
 	s->u.formap.map = twir_parse_map(p);
 	if (s->u.formap.map->rank != n)
-		twir_fail(p, &map_at, NULL, "the mapping has rank %d, but there %s %d variable%s",
-			  s->u.formap.map->rank, n == 1 ? "is" : "are", n, n == 1 ? "" : "s");
+		twir_fail(p, &map_at, "one variable for each dimension: for (i, j) in repeat(4, 8) { .. }",
+			  "the mapping has rank %d, but there %s %d variable%s", s->u.formap.map->rank,
+			  n == 1 ? "is" : "are", n, n == 1 ? "" : "s");
 	if (twir_take(p, "on"))
 		parse_levels(p, s);
 	const struct twir_tok within_at = p->tok;
@@ -246,7 +255,8 @@ static struct twir_stmt *parse_formap(struct twir_parser *p, const struct twir_t
 		} while (twir_take(p, ","));
 		twir_expect(p, ")", NULL);
 		if (k != n)
-			twir_fail(p, &within_at, NULL, "%d bounds for %d variables", k, n);
+			twir_fail(p, &within_at, "one bound for each variable: within (M, N)",
+				  "%d bounds for %d variables", k, n);
 	}
 	const int mark = p->scope.n;
 	s->u.formap.vars = ARENA_ARRAY(p->m->arena, struct twir_var *, n);
@@ -290,7 +300,8 @@ static struct twir_stmt *parse_barrier(struct twir_parser *p, const struct twir_
 {
 	struct twir_stmt *s = stmt_at(p, at, TWIR_BARRIER);
 	if (!twir_parse_level(p, &s->u.barrier.level))
-		twir_fail(p, &p->tok, "barrier block;", "expected a level of workers");
+		twir_fail(p, &p->tok, twir_suggest_token(p, TWIR_SUGGEST_LEVELS, "barrier block;"),
+			  "expected a level of workers");
 	twir_expect(p, ";", NULL);
 	return s;
 }
@@ -312,7 +323,7 @@ static struct twir_stmt *parse_prefetch(struct twir_parser *p, const struct twir
 	twir_expect(p, ";", NULL);
 	const char *why = wide ? "one element is named, not several" : twir_bad_prefetch(t, n, index);
 	if (why)
-		twir_fail(p, at, NULL, "prefetch of '%s' (rank %d): %s", name, t->rank, why);
+		twir_fail(p, at, "prefetch X[i, j];", "prefetch of '%s' (rank %d): %s", name, t->rank, why);
 	struct twir_stmt *s = twir_prefetch(p->m, t, n, index);
 	s->line = at->line;
 	s->column = at->column;
