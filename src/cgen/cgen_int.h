@@ -34,6 +34,9 @@ struct cgen {
 	struct tw_map tensors; /* twir_tensor -> name */
 	struct tw_map live;    /* let variables that something uses; register tensors that are loaded; see emit.c */
 	struct tw_map nonneg;  /* twir_var (let) -> non-NULL: never negative */
+	struct tw_map varying; /* twir_var (let) -> non-NULL: may differ between the threads of a block */
+	int divergent;	       /* conditions around that may differ so */
+	bool pooled;	       /* something passes values between threads through the block's memory */
 	VEC(struct twir_tensor *) shared;
 	int nvars, nloops, nregs, indent;
 	bool core_used, readable; /* names of the text beside letters */
@@ -101,6 +104,14 @@ void cgen_block(struct cgen *g, const struct twir_stmt *list);
 bool cgen_is_live(const struct cgen *g, const void *x);
 /* The name of a variable or tensor from here on: a letter and *count, which is counted up, or a letter and its own. */
 const char *cgen_bind(struct cgen *g, struct tw_map *map, const void *what, const char *real, char letter, int *count);
+
+/* warp.c: what the threads of a warp do together */
+bool cgen_varies(struct cgen *g, const struct twir_expr *e); /* between threads of a block; false on a CPU */
+/* Raises where the words need all threads of a block for it and they may not all be here. */
+void cgen_together(const struct cgen *g, enum twir_level level, const char *what);
+void cgen_shuffle(struct cgen *g, const struct twir_expr *e);
+void cgen_copy_async(struct cgen *g, const struct twir_stmt *s); /* behind the tabs */
+void cgen_warp_stmt(struct cgen *g, const struct twir_stmt *s);	 /* commit, wait, mma */
 
 /* kernel_gpu.c */
 void cgen_gpu_kernel(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,

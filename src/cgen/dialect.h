@@ -54,7 +54,10 @@ struct cgen_words {
 	const char *barrier[TWIR_LEVELS];
 	const char *unroll;		  /* before a loop */
 	const char *nan[2], *infinity[2]; /* f32, f64 */
-	bool contracts;			  /* the compiler fuses products into sums: they are written as calls */
+	bool emulates; /* threads of a warp meet at a barrier of the block and pass values through its memory */
+	const char *pool_words;	   /* %lld words of 64 bits: the declaration of that memory */
+	const char *commit, *wait; /* of asynchronous copies; %d groups may be under way; NULL: copies are plain */
+	bool contracts;		   /* the compiler fuses products into sums: they are written as calls */
 };
 
 struct tw_dialect {

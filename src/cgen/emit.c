@@ -29,6 +29,13 @@ static void mark_register(void *arg, const struct twir_expr *e)
 		map_set_ptr(&g->live, e->u.tensor, e->u.tensor);
 }
 
+static void mark_fragments(void *arg, const struct twir_stmt *s)
+{
+	struct cgen *g = arg;
+	for (int k = 0; k < 3 && s->kind == TWIR_MMA; k++)
+		map_set_ptr(&g->live, s->u.mma.part[k].tensor, s->u.mma.part[k].tensor);
+}
+
 static void mark_registers(void *arg, const struct twir_expr *e)
 {
 	twir_visit_expr(e, mark_register, arg);
@@ -76,6 +83,11 @@ static void mark_block(struct cgen *g, const struct twir_stmt *list)
 			mark_block(g, s->u.loop.body);
 			mark(g, s->u.loop.extent);
 			break;
+		case TWIR_MMA:
+			for (int k = 0; k < 3; k++)
+				for (int i = 0; i < s->u.mma.part[k].n; i++)
+					mark(g, s->u.mma.part[k].index[i]);
+			break;
 		case TWIR_IF:
 		case TWIR_SPECIALISE:
 			mark_block(g, s->u.branch.body);
@@ -118,6 +130,7 @@ static void barrier(struct cgen *g, enum twir_level level)
 		return;
 	TW_CHECK(words->barrier[level], "dialect %s has no barrier of level %s", g->uses->d->name,
 		 twir_level_name(level));
+	cgen_together(g, level, "a barrier");
 	tabs(g);
 	buf_printf(&g->out, "%s;\n", words->barrier[level]);
 }
@@ -128,6 +141,8 @@ static void let(struct cgen *g, const struct twir_stmt *s)
 	const struct twir_expr *value = s->u.let.value;
 	if (!cgen_is_live(g, v))
 		return;
+	if (cgen_varies(g, value))
+		map_set_ptr(&g->varying, v, v);
 	if (v->type.scalar == TWIR_INDEX && v->type.lanes == 1 && cgen_nonneg(g, value))
 		map_set_ptr(&g->nonneg, v, v);
 	tabs(g);
@@ -191,6 +206,10 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 	if (is_dead_store(g, s))
 		return;
 	tabs(g);
+	if (s->u.store.async) {
+		cgen_copy_async(g, s);
+		return;
+	}
 	if (t->scope == TWIR_REGISTER && t->lanes == v->type.lanes) {
 		TW_CHECK(!mask, "program %s: a masked store to register %s", g->p->name, t->name);
 		cgen_element(g, t, n, index);
@@ -226,6 +245,8 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 /* For reading, into the cache that is nearest. */
 static void prefetch(struct cgen *g, const struct twir_stmt *s)
 {
+	if (g->uses->d->words) /* a hint, which GPUs do not need */
+		return;
 	tabs(g);
 	buf_puts(&g->out, "__builtin_prefetch(");
 	cgen_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
@@ -250,7 +271,10 @@ static void loop(struct cgen *g, const struct twir_stmt *s)
 		cgen_expr(g, s->u.loop.extent);
 		buf_printf(&g->out, "; %s < e%s; %s++) {\n", i, i + 1, i);
 	}
+	const bool varies = cgen_varies(g, s->u.loop.extent);
+	g->divergent += varies;
 	cgen_block(g, s->u.loop.body);
+	g->divergent -= varies;
 	tabs(g);
 	buf_puts(&g->out, "}\n");
 }
@@ -261,6 +285,8 @@ static void branch(struct cgen *g, const struct twir_stmt *s)
 	buf_puts(&g->out, "if (");
 	cgen_expr(g, s->u.branch.cond);
 	buf_puts(&g->out, ") {\n");
+	const bool varies = cgen_varies(g, s->u.branch.cond);
+	g->divergent += varies;
 	cgen_block(g, s->u.branch.body);
 	tabs(g);
 	if (s->u.branch.other) {
@@ -268,6 +294,7 @@ static void branch(struct cgen *g, const struct twir_stmt *s)
 		cgen_block(g, s->u.branch.other);
 		tabs(g);
 	}
+	g->divergent -= varies;
 	buf_puts(&g->out, "}\n");
 }
 
@@ -307,11 +334,11 @@ void cgen_block(struct cgen *g, const struct twir_stmt *list)
 		case TWIR_COMMIT:
 		case TWIR_WAIT:
 		case TWIR_MMA:
-		case TWIR_INVOKE:
-			TW_CHECK(false, "program %s: a statement of GPU threads in code for a CPU", g->p->name);
+			cgen_warp_stmt(g, s);
 			break;
+		case TWIR_INVOKE:
 		case TWIR_FORMAP:
-			TW_CHECK(false, "program %s: a mapping is left in lowered code", g->p->name);
+			TW_CHECK(false, "program %s: a mapping or a call is left in lowered code", g->p->name);
 		}
 	g->indent--;
 }
@@ -414,7 +441,8 @@ void cgen_start(struct cgen *g)
 	map_init(&g->tensors, g->m->arena);
 	map_init(&g->live, g->m->arena);
 	map_init(&g->nonneg, g->m->arena);
-	twir_visit_block(g->p->body, NULL, mark_registers, g);
+	map_init(&g->varying, g->m->arena);
+	twir_visit_block(g->p->body, mark_fragments, mark_registers, g);
 	mark_block(g, g->p->body);
 }
 

@@ -643,6 +643,8 @@ void cgen_expr(struct cgen *g, const struct twir_expr *e)
 	case TWIR_ShflDown:
 	case TWIR_ShflXor:
 	case TWIR_ShflIdx:
+		cgen_shuffle(g, e);
+		break;
 	case TWIR_Call:
 	case TWIR_Fold:
 	case TWIR_KINDS:

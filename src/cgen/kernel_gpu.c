@@ -154,6 +154,21 @@ static void workers(struct cgen *g, struct tw_buf *out)
 	}
 }
 
+static void find_mma(void *arg, const struct twir_stmt *s)
+{
+	*(bool *)arg |= s->kind == TWIR_MMA;
+}
+
+/* Words of 64 bits for what threads hand on: one a thread, or the tiles of each warp's matrix instruction. */
+static int64_t pool_words(const struct twir_program *p)
+{
+	enum { TILES = (16 * 32 + 32 * 8) / 2 }; /* of the largest instruction */
+	const int64_t threads = cgen_threads(p), tiles = (threads + 31) / 32 * TILES;
+	bool mma = false;
+	twir_visit_block(p->body, find_mma, NULL, &mma);
+	return mma && tiles > threads ? tiles : threads;
+}
+
 void cgen_gpu_kernel(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
 		     const char *name)
 {
@@ -169,6 +184,11 @@ void cgen_gpu_kernel(struct cgen_uses *u, struct tw_buf *out, struct twir_module
 	arrays(&g, &x, out);
 	workers(&g, out);
 	cgen_block(&g, p->body);
+	if (g.pooled) {
+		buf_putc(out, '\t');
+		buf_printf(out, u->d->words->pool_words, (long long)pool_words(p));
+		buf_puts(out, ";\n");
+	}
 	buf_bytes(out, g.out.at, g.out.n);
 	buf_puts(out, "}\n");
 }

@@ -49,14 +49,35 @@ static const struct twir_expr *offset(struct flat *f, const struct twir_tensor *
 	return twir_simplify(&f->w->facts, twir_layout_offset(f->w->m, was, n, index));
 }
 
+/* Where a wide access begins; its elements must lie beside each other in the layout too. */
+static const struct twir_expr *wide_offset(struct flat *f, const struct twir_tensor *t, int n,
+					   const struct twir_expr *const *index, int lanes)
+{
+	struct twir_module *m = f->w->m;
+	const struct twir_expr *at = offset(f, t, n, index), *last[TWIR_MAX_RANK];
+	int64_t step;
+	if (lanes == 1)
+		return at;
+	for (int i = 0; i < n; i++)
+		last[i] = i + 1 < n ? index[i] : twir_add(m, index[i], twir_index(m, lanes - 1));
+	const struct twir_expr *all = twir_simplify(&f->w->facts, twir_sub(m, offset(f, t, n, last), at));
+	if (!twir_const_int(all, &step) || step != lanes - 1)
+		tw_raise(
+			TW_ERR_UNSUPPORTED,
+			"%d elements of %s beside each other cannot be shown to be so in its layout: they are %s apart",
+			lanes, t->base, twir_print_expr(m->arena, all));
+	return at;
+}
+
 static const struct twir_expr *load(struct twir_rewriter *r, const struct twir_expr *e)
 {
 	struct flat *f = r->user;
 	if (e->kind != TWIR_Load || !is_memory(e->u.tensor))
 		return e;
-	TW_CHECK(e->type.lanes == 1, "lanes are lowered later");
-	const struct twir_expr *at = offset(f, e->u.tensor, e->nidx, e->arg);
-	return twir_load(r->m, e->u.tensor, 1, &at);
+	TW_CHECK(e->n == e->nidx, "masks come with lanes, which are lowered later");
+	const struct twir_expr *at = wide_offset(f, e->u.tensor, e->nidx, e->arg, e->type.lanes);
+	return e->type.lanes > 1 ? twir_load_wide(r->m, e->u.tensor, 1, &at, e->type.lanes, NULL, NULL)
+				 : twir_load(r->m, e->u.tensor, 1, &at);
 }
 
 static const struct twir_expr *expr(struct twp_walk *w, const struct twir_expr *e)
@@ -80,7 +101,8 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 	if (s->kind != TWIR_STORE || !is_memory(s->u.store.tensor))
 		return false;
 	struct twir_stmt *c = twp_walk_stmt(w, s);
-	const struct twir_expr *at = offset(f, c->u.store.tensor, c->u.store.n, c->u.store.index);
+	const struct twir_expr *at =
+		wide_offset(f, c->u.store.tensor, c->u.store.n, c->u.store.index, c->u.store.value->type.lanes);
 	c->u.store.n = 1;
 	c->u.store.index = ARENA_ARRAY(w->m->arena, const struct twir_expr *, 1);
 	c->u.store.index[0] = at;

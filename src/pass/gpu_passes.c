@@ -12,6 +12,7 @@ const struct tw_pass tw_gpu_passes[] = {
 	{"local_registers", pass_local_registers, "expand_mapping", "mirrors and layouts of registers", true},
 	{"unroll_registers", pass_unroll_registers, "local_registers", "nothing", false},
 	{"hoist", pass_hoist, "unroll_registers", "nothing", false},
+	{"bind_shuffles", pass_bind_shuffles, "nothing", "nothing; shuffles are the values of lets", false},
 	{"share", pass_share, "nothing", "nothing", false},
 	{NULL, NULL, NULL, NULL, false},
 };

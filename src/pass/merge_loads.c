@@ -95,8 +95,8 @@ static void stored(struct merge *x, const struct twir_stmt *s)
 
 static bool simple(const struct twir_stmt *s)
 {
-	return s &&
-	       (s->kind == TWIR_LET || s->kind == TWIR_STORE || s->kind == TWIR_DECLARE || s->kind == TWIR_PREFETCH);
+	return s && (s->kind == TWIR_LET || (s->kind == TWIR_STORE && !s->u.store.async) || s->kind == TWIR_DECLARE ||
+		     s->kind == TWIR_PREFETCH);
 }
 
 static void run_reset(struct merge *x)

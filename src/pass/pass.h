@@ -24,6 +24,7 @@ tw_pass_fn
                                      loads repeated with no store between become lets */
 tw_pass_fn pass_name_workers;	 /* GPU: `thread`, or `warp` and `lane`, in terms of the levels launched */
 tw_pass_fn pass_local_registers; /* GPU: register tensors hold what one thread owns: no mirrors, no layouts */
+tw_pass_fn pass_bind_shuffles;	 /* GPU: shuffles become lets before their statements */
 tw_pass_fn pass_hoist;		 /* index arithmetic that is fixed in a loop becomes lets before it */
 tw_pass_fn pass_share; /* pure sub-expressions used twice in a statement become lets, so that text and C stay linear */
 tw_pass_fn pass_simplify; /* twir_simplify_program */

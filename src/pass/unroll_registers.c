@@ -35,6 +35,9 @@ static void see_stmt(void *arg, const struct twir_stmt *s)
 	if (s->kind == TWIR_STORE && s->u.store.tensor->scope == TWIR_REGISTER)
 		for (int i = 0; i < s->u.store.n; i++)
 			x->yes |= twir_uses_var(s->u.store.index[i], x->v);
+	for (int k = 0; k < 3 && s->kind == TWIR_MMA; k++)
+		for (int i = 0; i < s->u.mma.part[k].n; i++)
+			x->yes |= twir_uses_var(s->u.mma.part[k].index[i], x->v);
 }
 
 static bool unroll(struct twp_walk *w, const struct twir_stmt *s, struct twp_list *out)
@@ -80,15 +83,21 @@ struct regs {
 	struct twir_rewriter r;
 };
 
-static struct element *element(struct regs *x, struct twir_tensor *t, int n, const struct twir_expr *const *index)
+static struct reg *reg_of(struct regs *x, struct twir_tensor *t)
 {
 	struct reg *g = map_get_ptr(&x->map, t);
-	int64_t at[TWIR_MAX_RANK] = {0};
 	if (!g) {
 		g = ARENA_NEW(x->m->arena, struct reg);
 		g->tensor = t;
 		map_set_ptr(&x->map, t, g);
 	}
+	return g;
+}
+
+static struct element *element(struct regs *x, struct twir_tensor *t, int n, const struct twir_expr *const *index)
+{
+	struct reg *g = reg_of(x, t);
+	int64_t at[TWIR_MAX_RANK] = {0};
 	for (int i = 0; i < n && !g->array; i++)
 		g->array = !twir_const_int(index[i], &at[i]);
 	if (g->array)
@@ -128,6 +137,8 @@ static void collect_stmt(void *arg, const struct twir_stmt *s)
 {
 	if (s->kind == TWIR_STORE && is_array(s->u.store.tensor))
 		(void)element(arg, s->u.store.tensor, s->u.store.n, s->u.store.index);
+	for (int k = 0; k < 3 && s->kind == TWIR_MMA; k++) /* matrix instructions take runs of elements */
+		reg_of(arg, s->u.mma.part[k].tensor)->array = true;
 }
 
 static struct reg *split(const struct regs *x, const struct twir_tensor *t)
