@@ -75,7 +75,8 @@ static struct tw_group *prepared(struct twc *c, const struct tw_group *g, struct
 
 static void schedule_and_lower(struct twc *c)
 {
-	struct tw_groups all = {.apart = c->groups.apart, .exact = c->groups.exact, .constants = c->groups.constants};
+	struct tw_groups all = c->groups;
+	memset(&all.list, 0, sizeof(all.list));
 	for (int i = 0; i < c->groups.list.n; i++) {
 		struct tw_group *g = c->groups.list.at[i];
 		twc_progress(c, "scheduling", i, c->groups.list.n);
@@ -102,7 +103,11 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	c->groups.apart = c->o->plain;
 	c->groups.exact = c->o->exact;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
-	schedule_and_lower(c);			/* tasks -> programs -> lowered programs */
+	if (!c->o->plain)
+		opt_layout(&c->definitions, &c->groups); /* feature maps between tasks: channels last */
+	if (c->o->keep)
+		twc_keep_row_major(c);
+	schedule_and_lower(c); /* tasks -> programs -> lowered programs */
 }
 
 static bool compiler_progress(void *arg, int done, int all)

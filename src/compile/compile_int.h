@@ -48,7 +48,9 @@ void twc_log(struct twc *c, enum tw_log_level level, const char *fmt, ...) TW_PR
 void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *folder);
 /* dump.c: an `after` that writes one file for each program and pass to the options' dump_dir */
 void twc_dump(void *arg, struct twc *c, int number, const char *pass, const struct twir_program *p);
-/* keep.c: call between grouping and planning */
+/* keep.c: tensors that do not lie in row-major order get a copy that does, to be kept: between the choice of layouts and
+   scheduling; the rest between scheduling and planning */
+void twc_keep_row_major(struct twc *c);
 void twc_keep(struct twc *c);
 /* interpret.c: not a node that the compiler put in by itself, such as a check of indices */
 bool twc_is_of_model(const struct tw_node *n);

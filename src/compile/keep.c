@@ -26,6 +26,45 @@ static void gather(struct twc *c, struct tw_map *made)
 	}
 }
 
+/* A task that copies t into a row-major tensor. */
+static struct tw_group *copy_of(struct twc *c, const struct tw_group *g, struct twir_tensor *t)
+{
+	struct twir_compute *copy = ARENA_NEW(c->arena, struct twir_compute);
+	const struct twir_expr *at[TWIR_MAX_RANK];
+	copy->out = twir_tensor_new(c->m, t->base, t->type, t->rank, t->shape, TWIR_TENSOR);
+	copy->axes = ARENA_ARRAY(c->arena, struct twir_var *, t->rank);
+	for (int d = 0; d < t->rank; d++) {
+		copy->axes[d] = twir_var_new(c->m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "i");
+		at[d] = twir_var(c->m, copy->axes[d]);
+	}
+	copy->value = twir_load(c->m, t, t->rank, at);
+	struct tw_group *made = ARENA_NEW(c->arena, struct tw_group);
+	made->node = g->node;
+	made->label = arena_printf(c->arena, "keep %s", g->label);
+	made->task =
+		(struct tw_task){.m = c->m, .name = arena_printf(c->arena, "keep_%s", g->task.name), .anchor = copy};
+	return made;
+}
+
+void twc_keep_row_major(struct twc *c)
+{
+	struct tw_groups all = c->groups;
+	memset(&all.list, 0, sizeof(all.list));
+	for (int i = 0; i < c->groups.list.n; i++) {
+		struct tw_group *g = c->groups.list.at[i];
+		const struct twir_compute *last = g->task.consumer ? g->task.consumer : g->task.anchor;
+		const uintptr_t id =
+			last && last->out->layout ? (uintptr_t)map_get_ptr(&c->definitions.tensor, last->out) : 0;
+		vec_push(c->arena, &all.list, g);
+		if (!id)
+			continue;
+		struct tw_group *copy = copy_of(c, g, last->out);
+		c->g->tensors.at[id - 1].ir = copy->task.anchor->out;
+		vec_push(c->arena, &all.list, copy);
+	}
+	c->groups = all;
+}
+
 void twc_keep(struct twc *c)
 {
 	struct tw_graph *g = c->g;

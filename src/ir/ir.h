@@ -534,6 +534,8 @@ const struct twir_layout *twir_layout_factor(struct twir_module *m, enum twir_la
 /* Tiles of the given block shape one after another, each row-major: row(ceil_div(shape, block)) * row(block). */
 const struct twir_layout *twir_layout_blocked(struct twir_module *m, int rank, const struct twir_expr *const *shape,
 					      const struct twir_expr *const *block);
+const struct twir_layout *twir_layout_strides(struct twir_module *m, int rank, const struct twir_expr *const *stride);
+bool twir_layout_equal(const struct twir_layout *a, const struct twir_layout *b);
 const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n,
 					   const struct twir_expr *const *index); /* in elements */
 const struct twir_expr *twir_tensor_elements(struct twir_module *m,

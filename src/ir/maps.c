@@ -178,6 +178,24 @@ const struct twir_layout *twir_layout_row(struct twir_module *m, int rank, const
 	return twir_layout_make(m, TWIR_LAYOUT_ROW, rank, extent, inner);
 }
 
+const struct twir_layout *twir_layout_strides(struct twir_module *m, int rank, const struct twir_expr *const *stride)
+{
+	return twir_layout_make(m, TWIR_LAYOUT_STRIDES, rank, stride, NULL);
+}
+
+bool twir_layout_equal(const struct twir_layout *a, const struct twir_layout *b)
+{
+	for (; a && b && a != b; a = a->inner, b = b->inner) {
+		if (a->kind != b->kind || a->rank != b->rank ||
+		    memcmp(&a->swizzle, &b->swizzle, sizeof(a->swizzle)) != 0)
+			return false;
+		for (int i = 0; i < a->rank; i++)
+			if (a->extent[i] != b->extent[i])
+				return false;
+	}
+	return a == b;
+}
+
 static const struct twir_expr *row_offset(struct twir_module *m, int rank, const struct twir_expr *const *shape,
 					  const struct twir_expr *const *x)
 {

@@ -1,9 +1,8 @@
 /* conv.c: Conv and ConvTranspose.
  *
- * A convolution is a matmul of the weights, seen as a matrix, with a matrix of input windows: A'[g, m, k], B'[n, g,
- * k, p], C' = sum over k, then Y is C' in the shape of the output, plus bias. Schedules fuse A', B' and Y into the
- * matmul. Depthwise convolutions have no reuse over output channels: they are a direct sum over the window. A
- * transposed convolution is the matmul of input pixels first, then a gather of the few products that fall on an
+ * A convolution is a matmul of the weights with input windows: C'[n, g, m, p] = sum over taps and channels, then Y is
+ * C' in the shape of the output, plus bias. Depthwise convolutions have no reuse over output channels: they are a
+ * direct sum over the window. A transposed convolution is the matmul of input pixels first, then a gather of the few products that fall on an
  * output pixel. */
 #include "ops/elementwise.h"
 #include "ops/window.h"
@@ -104,39 +103,17 @@ static void direct(struct tw_opctx *x, const struct conv *c)
 	tw_define(x, y, axes, add_bias(x, twir_fold(x->m, TWIR_Add, w->n, fold, extent, product), i[1]));
 }
 
-struct product { /* C'[n, (g), i, p] = sum over k of A'[(g), i, k] * B'[n, (g), k, p] */
-	struct twir_tensor *a, *b, *c;
+struct product { /* C'[n, (g), i, p] */
+	struct twir_tensor *c;
 	bool grouped;
-	E rows, depth, pixels;
 };
 
-static void make_product(struct tw_opctx *x, const struct conv *c, E rows, E depth, E pixels, struct product *p)
+static void make_product(struct tw_opctx *x, const struct conv *c, E rows, E pixels, struct product *p)
 {
-	const enum twir_scalar type = tw_compute_type(tw_in_type(x, 0));
 	const E n = tw_in_dim(x, 0, 0), g = twir_index(x->m, c->group);
+	const E y[] = {n, g, rows, pixels}, y1[] = {n, rows, pixels};
 	p->grouped = c->group > 1;
-	p->rows = rows;
-	p->depth = depth;
-	p->pixels = pixels;
-	const E a[] = {g, rows, depth}, b[] = {n, g, depth, pixels}, y[] = {n, g, rows, pixels};
-	const E a1[] = {rows, depth}, b1[] = {n, depth, pixels}, y1[] = {n, rows, pixels};
-	p->a = tw_temp(x, "weights", type, p->grouped ? 3 : 2, p->grouped ? a : a1);
-	p->b = tw_temp(x, "windows", type, p->grouped ? 4 : 3, p->grouped ? b : b1);
-	p->c = tw_temp(x, "product", type, p->grouped ? 4 : 3, p->grouped ? y : y1);
-}
-
-static void define_product(struct tw_opctx *x, const struct product *p)
-{
-	E *i;
-	struct twir_var **axes = tw_axes(x, p->c, &i);
-	struct twir_var *k = tw_fold_axis(x, "k", p->depth);
-	const E ke = twir_var(x->m, k);
-	const int off = p->grouped;
-	const E a[] = {i[1], i[off + 1], ke}, b[] = {i[0], i[1], ke, i[off + 2]};
-	const E a1[] = {i[1], ke}, b1[] = {i[0], ke, i[2]};
-	const E product = twir_mul(x->m, tw_load(x, p->a, p->a->rank, p->grouped ? a : a1),
-				   tw_load(x, p->b, p->b->rank, p->grouped ? b : b1));
-	tw_define(x, p->c, axes, twir_fold(x->m, TWIR_Add, 1, &k, &p->depth, product));
+	p->c = tw_temp(x, "product", tw_compute_type(tw_in_type(x, 0)), p->grouped ? 4 : 3, p->grouped ? y : y1);
 }
 
 /* The element of C' for output channel f (row = f of one group, `rest` after it) and pixel p. */
@@ -151,38 +128,46 @@ static E channel_of(struct tw_opctx *x, const struct conv *c, E group, E inner, 
 	return c->group > 1 ? twir_add(x->m, twir_mul(x->m, group, twir_index(x->m, size)), inner) : inner;
 }
 
+/* C'[n, (g), i, p] = sum over the taps and the input channels of a group; channels run fastest, as they lie where feature maps lie channels last. */
+static void define_windows(struct tw_opctx *x, const struct conv *c, const struct product *p)
+{
+	const struct tw_window *w = &c->w;
+	struct twir_module *m = x->m;
+	E *i, inside = NULL, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TWIR_MAX_RANK], pixel[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, p->c, &i), *fold[TWIR_MAX_RANK];
+	const E row = i[p->grouped + 1];
+	tw_unflatten(x, i[p->grouped + 2], w->n, w->out, pixel);
+	int n = 0; /* fold axes: taps along an axis of one are none */
+	for (int d = 0; d < w->n; d++) {
+		tap[2 + d] = twir_index(m, 0);
+		if (w->kernel[d] > 1) {
+			extent[n] = twir_index(m, w->kernel[d]);
+			fold[n] = tw_fold_axis(x, "k", extent[n]);
+			tap[2 + d] = twir_var(m, fold[n++]);
+		}
+		at[2 + d] = tw_window_at(x, w, d, pixel[d], tap[2 + d], &inside);
+	}
+	extent[n] = twir_index(m, c->cg);
+	fold[n] = tw_fold_axis(x, "c", extent[n]);
+	tap[0] = channel_of(x, c, i[1], row, c->mg);
+	tap[1] = twir_var(m, fold[n++]);
+	at[0] = i[0];
+	at[1] = channel_of(x, c, i[1], tap[1], c->cg);
+	E value = tw_load(x, tw_x(x, 0), 2 + w->n, at);
+	value = tw_where_inside(x, inside, value, tw_like(x, value, 0));
+	const E product = twir_mul(m, tw_load(x, tw_x(x, 1), 2 + w->n, tap), value);
+	tw_define(x, p->c, axes, twir_fold(m, TWIR_Add, n, fold, extent, product));
+}
+
 static void implicit_matmul(struct tw_opctx *x, const struct conv *c)
 {
 	const struct tw_window *w = &c->w;
-	E taps[TWIR_MAX_RANK] = {twir_index(x->m, c->cg)}, *i, at[TWIR_MAX_RANK], split[TWIR_MAX_RANK],
-	  pixel[TWIR_MAX_RANK];
-	for (int d = 0; d < w->n; d++)
-		taps[1 + d] = twir_index(x->m, w->kernel[d]);
+	E *i;
 	struct product p;
-	make_product(x, c, twir_index(x->m, c->mg), tw_product(x, 1 + w->n, taps), tw_product(x, w->n, w->out), &p);
-	/* A' */
-	struct twir_var **axes = tw_axes(x, p.a, &i);
-	const int off = p.grouped;
-	tw_unflatten(x, i[off + 1], 1 + w->n, taps, split);
-	at[0] = channel_of(x, c, i[0], i[off], c->mg);
-	for (int d = 0; d <= w->n; d++)
-		at[1 + d] = split[d];
-	tw_define(x, p.a, axes, tw_load(x, tw_x(x, 1), 2 + w->n, at));
-	/* B' */
-	axes = tw_axes(x, p.b, &i);
-	tw_unflatten(x, i[off + 1], 1 + w->n, taps, split);
-	tw_unflatten(x, i[off + 2], w->n, w->out, pixel);
-	E inside = NULL;
-	at[0] = i[0];
-	at[1] = channel_of(x, c, i[1], split[0], c->cg);
-	for (int d = 0; d < w->n; d++)
-		at[2 + d] = tw_window_at(x, w, d, pixel[d], split[1 + d], &inside);
-	const E value = tw_load(x, tw_x(x, 0), 2 + w->n, at);
-	tw_define(x, p.b, axes, tw_where_inside(x, inside, value, tw_like(x, value, 0)));
-	define_product(x, &p);
-	/* Y */
+	make_product(x, c, twir_index(x->m, c->mg), tw_product(x, w->n, w->out), &p);
+	define_windows(x, c, &p);
 	struct twir_tensor *y = tw_y(x, 0);
-	axes = tw_axes(x, y, &i);
+	struct twir_var **axes = tw_axes(x, y, &i);
 	const E mg = twir_index(x->m, c->mg);
 	const E group = p.grouped ? twir_div(x->m, i[1], mg) : NULL, row = p.grouped ? twir_mod(x->m, i[1], mg) : i[1];
 	const E sum = load_product(x, &p, i[0], group, row, tw_flatten(x, w->n, w->out, i + 2));
@@ -282,35 +267,99 @@ static E only_source(struct tw_opctx *x, const struct tw_window *w, int d, E o, 
 	return at;
 }
 
+/* Windows that cover the output without gaps or overlaps: each output pixel is one tap of one input pixel. */
+static bool tiles_output(struct tw_opctx *x, const struct conv *c)
+{
+	const struct tw_window *w = &c->w;
+	bool tiles = c->group == 1 && w->n <= 2;
+	for (int d = 0; d < w->n; d++) {
+		const E exact = tw_simplify(x, twir_mul(x->m, w->in[d], twir_index(x->m, w->stride[d])));
+		tiles = tiles && w->kernel[d] == w->stride[d] && w->dilation[d] == 1 &&
+			w->begin[d] == twir_index(x->m, 0) && tw_simplify(x, w->out[d]) == exact;
+	}
+	return tiles;
+}
+
+enum { FEW_CHANNELS = 8 }; /* below, rows over channels and taps together serve better */
+
+/* C'[n, o, input pixel.., tap..]: its consumer stores each element where it belongs. */
+static void transposed_tiles(struct tw_opctx *x, const struct conv *c)
+{
+	const struct tw_window *w = &c->w;
+	struct twir_module *m = x->m;
+	struct twir_tensor *y = tw_y(x, 0);
+	const int n = w->n;
+	E shape[TWIR_MAX_RANK] = {tw_in_dim(x, 0, 0), twir_index(m, c->mg)}, *i, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK];
+	for (int d = 0; d < n; d++) {
+		shape[2 + d] = w->in[d];
+		shape[2 + n + d] = twir_index(m, w->kernel[d]);
+	}
+	struct twir_tensor *t = tw_temp(x, "product", tw_compute_type(tw_in_type(x, 0)), 2 + 2 * n, shape);
+	struct twir_var **axes = tw_axes(x, t, &i);
+	const E channels = twir_index(m, c->cg);
+	struct twir_var *k = tw_fold_axis(x, "c", channels);
+	at[0] = i[0];
+	at[1] = tap[0] = twir_var(m, k);
+	tap[1] = i[1];
+	for (int d = 0; d < n; d++) {
+		at[2 + d] = i[2 + d];
+		tap[2 + d] = i[2 + n + d];
+	}
+	const E product = twir_mul(m, tw_load(x, tw_x(x, 1), 2 + n, tap), tw_load(x, tw_x(x, 0), 2 + n, at));
+	tw_define(x, t, axes, twir_fold(m, TWIR_Add, 1, &k, &channels, product));
+	axes = tw_axes(x, y, &i);
+	at[0] = i[0];
+	at[1] = i[1];
+	for (int d = 0; d < n; d++) {
+		const E stride = twir_index(m, w->stride[d]);
+		at[2 + d] = tw_simplify(x, twir_div(m, i[2 + d], stride));
+		at[2 + n + d] = tw_simplify(x, twir_mod(m, i[2 + d], stride));
+	}
+	tw_define(x, y, axes, add_bias(x, tw_load(x, t, 2 + 2 * n, at), i[1]));
+}
+
+/* C'[n, (g), (o, tap..), p] over input pixels p. */
+static void define_transposed(struct tw_opctx *x, const struct conv *c, int nrows, const E *rows,
+			      const struct product *p)
+{
+	const struct tw_window *w = &c->w;
+	struct twir_module *m = x->m;
+	E *i, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], split[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, p->c, &i);
+	const E channels = twir_index(m, c->cg);
+	struct twir_var *k = tw_fold_axis(x, "c", channels);
+	const int off = p->grouped;
+	tw_unflatten(x, i[off + 1], nrows, rows, split);
+	tap[0] = at[1] = channel_of(x, c, i[1], twir_var(m, k), c->cg);
+	for (int d = 0; d <= w->n; d++)
+		tap[1 + d] = split[d];
+	tw_unflatten(x, i[off + 2], w->n, w->in, split);
+	at[0] = i[0];
+	for (int d = 0; d < w->n; d++)
+		at[2 + d] = split[d];
+	const E product = twir_mul(m, tw_load(x, tw_x(x, 1), 2 + w->n, tap), tw_load(x, tw_x(x, 0), 2 + w->n, at));
+	tw_define(x, p->c, axes, twir_fold(m, TWIR_Add, 1, &k, &channels, product));
+}
+
 static void compute_transposed(struct tw_opctx *x)
 {
 	struct conv c = {0};
 	read_conv(x, &c, true);
 	transposed_sizes(x, &c);
+	if (tiles_output(x, &c) && c.mg >= FEW_CHANNELS) {
+		transposed_tiles(x, &c);
+		return;
+	}
 	const struct tw_window *w = &c.w;
-	E rows[TWIR_MAX_RANK] = {twir_index(x->m, c.mg)}, *i, at[TWIR_MAX_RANK], split[TWIR_MAX_RANK];
+	E rows[TWIR_MAX_RANK] = {twir_index(x->m, c.mg)}, *i;
 	for (int d = 0; d < w->n; d++)
 		rows[1 + d] = twir_index(x->m, w->kernel[d]);
 	struct product p;
-	make_product(x, &c, tw_product(x, 1 + w->n, rows), twir_index(x->m, c.cg), tw_product(x, w->n, w->in), &p);
-	const int off = p.grouped;
-	struct twir_var **axes = tw_axes(x, p.a, &i);
-	tw_unflatten(x, i[off], 1 + w->n, rows, split);
-	at[0] = channel_of(x, &c, i[0], i[off + 1], c.cg);
-	for (int d = 0; d <= w->n; d++)
-		at[1 + d] = split[d];
-	tw_define(x, p.a, axes, tw_load(x, tw_x(x, 1), 2 + w->n, at));
-	axes = tw_axes(x, p.b, &i);
-	tw_unflatten(x, i[off + 2], w->n, w->in, split);
-	at[0] = i[0];
-	at[1] = channel_of(x, &c, i[1], i[off + 1], c.cg);
-	for (int d = 0; d < w->n; d++)
-		at[2 + d] = split[d];
-	tw_define(x, p.b, axes, tw_load(x, tw_x(x, 0), 2 + w->n, at));
-	define_product(x, &p);
+	make_product(x, &c, tw_product(x, 1 + w->n, rows), tw_product(x, w->n, w->in), &p);
+	define_transposed(x, &c, 1 + w->n, rows, &p);
 
 	struct twir_tensor *y = tw_y(x, 0);
-	axes = tw_axes(x, y, &i);
+	struct twir_var **axes = tw_axes(x, y, &i);
 	bool apart = true;
 	for (int d = 0; d < w->n; d++)
 		apart = apart && w->kernel[d] <= w->stride[d] && w->dilation[d] == 1;
@@ -352,6 +401,7 @@ const struct tw_op tw_ops_conv[] = {
 	 .in = {2, 3},
 	 .out = {1, 1},
 	 .attrs = attrs_conv,
+	 .flags = TW_OP_IMAGE,
 	 .infer = infer_conv,
 	 .compute = compute_conv},
 	{.name = "ConvTranspose",
@@ -359,6 +409,7 @@ const struct tw_op tw_ops_conv[] = {
 	 .in = {2, 3},
 	 .out = {1, 1},
 	 .attrs = attrs_transposed,
+	 .flags = TW_OP_IMAGE,
 	 .infer = infer_transposed,
 	 .compute = compute_transposed},
 	{0},

@@ -331,6 +331,15 @@ static void vanish(struct grouping *x, int i)
 	p->gone = true;
 }
 
+/* The result of a convolution in its own shape, from the sums behind it: stored as such, since its readers could only guess at the shape of the sums. */
+static bool is_feature_map(struct grouping *x, int i)
+{
+	const struct group_def *p = &x->def[i];
+	const bool alone = p->users.n == 1 && !x->def[p->users.at[0]].anchor;
+	return !alone && (x->g->nodes.at[p->node].op->flags & TW_OP_IMAGE) && map_get_ptr(&x->d->tensor, p->c->out) &&
+	       group_serves_an_anchor(x, i, 0, NULL);
+}
+
 static int vanish_all(struct grouping *x)
 {
 	int vanished = 0;
@@ -341,7 +350,7 @@ static int vanish_all(struct grouping *x)
 		struct counts own = {0};
 		twir_visit_expr(p->c->value, count, &own);
 		const bool work = laborious(p->c->value, arithmetic(p->c->value) - 1, own.conds);
-		bool all = p->users.n > 0;
+		bool all = p->users.n > 0 && !is_feature_map(x, i);
 		for (int k = 0; k < p->users.n && all; k++)
 			all = may_vanish_into(x, i, p->users.at[k]) &&
 			      !(work && windowed(x, &x->def[p->users.at[k]], p->c->out));
@@ -611,6 +620,10 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 		join_epilogues(&x);
 	}
 	list_constants(&x, &out->constants);
+	map_init(&out->row_major, x.a);
+	for (int i = 0; i < x.n; i++)
+		if (x.def[i].c && x.def[i].output)
+			map_set_ptr(&out->row_major, x.def[i].c->out, out);
 	bool *listed = ARENA_ARRAY(x.a, bool, x.n);
 	for (int i = 0, from = 0; i < x.n; i++) {
 		if (!x.def[i].c) /* what comes after a mark or a host operator stays behind it */

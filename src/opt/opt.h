@@ -41,7 +41,12 @@ struct tw_groups {
 	bool exact;		     /* set by the caller: of all tasks */
 	VEC(struct tw_group *) list; /* in an order that respects dependences */
 	struct tw_map constants;     /* keys: tensors that depend on constants only */
+	struct tw_map row_major;     /* keys: tensors that others than tasks read: outputs, host operators' operands,
+					what loops and branches hand on */
 };
 void opt_group(const struct tw_definitions *d, struct tw_groups *out);
+
+/* layout.c: feature maps between tasks lie channels last: sets tensor->layout, and that of anchors that are stored as such. */
+void opt_layout(const struct tw_definitions *d, const struct tw_groups *groups);
 
 #endif

@@ -121,6 +121,41 @@ void tw_nest_init(struct tw_nest *n, struct twir_module *m, int rank, struct twi
 	n->value = twir_subst_expr(&s, value);
 }
 
+/* Symbols count as 64: only the order matters. */
+static int64_t stride_of(const struct twir_module *m, const struct twir_expr *stride)
+{
+	int64_t *values = ARENA_ARRAY(m->arena, int64_t, m->symbols.n);
+	for (int i = 0; i < m->symbols.n; i++)
+		values[i] = 64;
+	const struct twir_binding b = {m->symbols.n, m->symbols.at, values};
+	return twir_eval_index(stride, &b);
+}
+
+void tw_nest_order(struct tw_nest *n, const struct twir_tensor *out)
+{
+	if (!out->layout || out->layout->kind != TWIR_LAYOUT_STRIDES)
+		return;
+	for (int d = 0, k = 0; d < n->nplaces; d++) {
+		if (n->place[d]->kind != TWIR_Var) /* an axis of one element has gone */
+			continue;
+		struct twir_var *v = n->var[k];
+		const struct twir_expr *extent = n->extent[k];
+		const int64_t stride = stride_of(n->m, out->layout->extent[d]);
+		int at = k++;
+		for (; at > 0; at--) {
+			int before = 0;
+			while (n->place[before] != twir_var(n->m, n->var[at - 1]))
+				before++;
+			if (stride_of(n->m, out->layout->extent[before]) >= stride)
+				break;
+			n->var[at] = n->var[at - 1];
+			n->extent[at] = n->extent[at - 1];
+		}
+		n->var[at] = v;
+		n->extent[at] = extent;
+	}
+}
+
 /* The store at `place` of `out` counts as an access too. */
 void tw_nest_merge(struct tw_nest *n, struct twir_tensor *out)
 {
@@ -168,4 +203,92 @@ double tw_nest_lane_score(struct tw_nest *n, const struct twir_var *v, const str
 				    ? (double)size / (double)((size + lanes - 1) / lanes * lanes)
 				    : 0.9;
 	return good / all * full;
+}
+
+/* --- constants --- */
+
+struct gathered {
+	struct tw_nest *n;
+	const struct tw_task *task;
+	struct twir_var *lane;
+	struct load_list found;
+};
+
+static void see_gathered(void *arg, const struct twir_expr *e)
+{
+	struct gathered *g = arg;
+	const struct twir_expr *base;
+	int64_t stride;
+	struct twir_facts f;
+	if (e->kind != TWIR_Load || !twir_uses_var(e, g->lane) || !tw_is_constant(g->task, e))
+		return;
+	twir_facts_init(&f, g->n->m);
+	if (!twir_linear_in(&f, twir_layout_offset(g->n->m, e->u.tensor, e->nidx, e->arg), g->lane, &base, &stride) ||
+	    stride != 1)
+		vec_push(g->found.a, &g->found.loads, e);
+}
+
+struct axes {
+	VEC(struct twir_var *) var;
+	VEC(const struct twir_expr *) extent;
+};
+
+static void add_axis(struct twir_module *m, struct axes *a, const struct twir_expr *load, struct twir_var *v,
+		     const struct twir_expr *extent)
+{
+	if (twir_uses_var(load, v)) {
+		vec_push(m->arena, &a->var, v);
+		vec_push(m->arena, &a->extent, extent);
+	}
+}
+
+static void list_fold_axes(void *arg, const struct twir_expr *e)
+{
+	struct gathered *g = ((void **)arg)[0];
+	struct axes *a = ((void **)arg)[1];
+	const struct twir_expr *load = ((void **)arg)[2];
+	for (int i = 0; e->kind == TWIR_Fold && i + 1 < e->n; i++)
+		add_axis(g->n->m, a, load, e->u.axes[i], e->arg[i + 1]);
+}
+
+/* The load's value over the axes it speaks of, the lane axis last. */
+static const struct twir_expr *laid_out(struct gathered *g, struct tw_launch *out, const struct twir_expr *load)
+{
+	struct twir_module *m = g->n->m;
+	struct axes a = {0};
+	for (int i = 0; i < g->n->rank; i++)
+		if (g->n->var[i] != g->lane)
+			add_axis(m, &a, load, g->n->var[i], g->n->extent[i]);
+	void *args[] = {g, &a, (void *)load};
+	twir_visit_expr(g->n->value, list_fold_axes, args);
+	for (int i = 0; i < g->n->rank; i++)
+		if (g->n->var[i] == g->lane)
+			add_axis(m, &a, load, g->lane, g->n->extent[i]);
+	struct twir_var *axis[TWIR_MAX_RANK];
+	const struct twir_expr *at[TWIR_MAX_RANK];
+	int64_t size;
+	struct twir_subst s;
+	twir_subst_init(&s, m);
+	if (a.var.n > TWIR_MAX_RANK)
+		return load;
+	for (int i = 0; i < a.var.n; i++) {
+		if (!twir_const_int(a.extent.at[i], &size))
+			return load;
+		axis[i] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), a.var.at[i]->base);
+		at[i] = twir_var(m, a.var.at[i]);
+		twir_subst_set(&s, a.var.at[i], twir_var(m, axis[i]));
+	}
+	struct twir_tensor *t = tw_prepare(g->task, out, load->u.tensor->base, (enum twir_scalar)load->type.scalar,
+					   a.var.n, a.extent.at, axis, twir_subst_expr(&s, load));
+	return twir_load(m, t, a.var.n, at);
+}
+
+void tw_nest_prepare(struct tw_nest *n, const struct tw_task *task, struct tw_launch *out, int lane_axis)
+{
+	struct gathered g = {.n = n, .task = task, .lane = n->var[lane_axis], .found = {.a = n->m->arena}};
+	twir_visit_expr(n->value, see_gathered, &g);
+	for (int i = 0; i < g.found.loads.n; i++) {
+		const struct twir_expr *load = g.found.loads.at[i];
+		n->value = tw_swapped(n->m, n->value, load, laid_out(&g, out, load));
+	}
 }

@@ -110,7 +110,7 @@ static void inplace_expr(void *arg, const struct twir_expr *e)
 
 static bool may_take_over(const struct twir_program *p, const struct twir_tensor *in, const struct twir_tensor *out)
 {
-	if (in->type != out->type || in->rank != out->rank || in->layout != out->layout)
+	if (in->type != out->type || in->rank != out->rank || !twir_layout_equal(in->layout, out->layout))
 		return false;
 	for (int i = 0; i < in->rank; i++)
 		if (in->shape[i] != out->shape[i])

@@ -7,9 +7,7 @@
  * Input: a definition. Output: a program over compute tensors (tw_bind_params comes later). Nothing here depends on thread counts. */
 #include "sched/nest.h"
 
-#define ITEM_WORK 16384 /* operations a core item should be worth: some microseconds, far above the 0.3 us of a fork */
-
-static const enum twir_level CORE_LANE[] = {TWIR_CORE, TWIR_LANE}, CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
+static const enum twir_level CORE_LANE[] = {TWIR_CORE, TWIR_LANE}, LANE[] = {TWIR_LANE};
 
 struct rule {
 	struct twir_module *m;
@@ -19,57 +17,6 @@ struct rule {
 	struct tw_nest nest;
 	int lanes;
 };
-
-/* Splits an axis list into blocks: b[i] rows of axis i for one core item, from the last axis up, until an item is worth its while. */
-static void choose_blocks(int naxes, const struct twir_expr *const *extent, int64_t work, int64_t *block)
-{
-	int64_t left = work > ITEM_WORK ? 1 : ITEM_WORK / (work > 0 ? work : 1);
-	for (int i = naxes - 1; i >= 0; i--) {
-		int64_t size;
-		if (!twir_const_int(extent[i], &size))
-			size = 64; /* a symbol: assumed of middling size */
-		block[i] = left < 1 ? 1 : left < size ? left : (size > 0 ? size : 1);
-		left /= block[i];
-	}
-}
-
-/* Operations for one element: the product of the constant fold extents, symbols counting 64. */
-static int64_t fold_work(const struct twir_expr *value)
-{
-	int64_t work = 1;
-	const int own = tw_cost(value);
-	if (value->kind == TWIR_Fold) {
-		for (int i = 1; i < value->n; i++) {
-			int64_t size = 64;
-			twir_const_int(value->arg[i], &size);
-			work *= size < 1 ? 1 : size > 1 << 20 ? 1 << 20 : size;
-			if (work > 1 << 24)
-				work = 1 << 24;
-		}
-	}
-	for (int i = 0; i < value->n && value->kind != TWIR_Fold; i++) {
-		const int64_t sub = fold_work(value->arg[i]);
-		work = sub > work ? sub : work;
-	}
-	return work * (own < 1 ? 1 : own > 64 ? 64 : own);
-}
-
-/* for (vars) in spatial(ceil_div(e, b)..) * repeat(b..) on core within (e..) { body }  and the number of core items */
-static struct twir_stmt *core_loop(const struct rule *r, int n, struct twir_var *const *vars,
-				   const struct twir_expr *const *extent, const int64_t *block, struct twir_stmt *body,
-				   const struct twir_expr **cores)
-{
-	struct twir_module *m = r->m;
-	const struct twir_expr *outer[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK];
-	*cores = twir_index(m, 1);
-	for (int i = 0; i < n; i++) {
-		inner[i] = twir_index(m, block[i]);
-		outer[i] = twir_ceildiv(m, extent[i], inner[i]);
-		*cores = twir_mul(m, *cores, outer[i]);
-	}
-	const struct twir_map *map = twir_compose(m, twir_spatial(m, n, outer), twir_repeat(m, n, inner, NULL));
-	return tw_formap(m, n, vars, map, 1, CORE, extent, body);
-}
 
 static struct twir_program *injective(struct rule *r)
 {
@@ -85,7 +32,7 @@ static struct twir_program *injective(struct rule *r)
 	int64_t block[TWIR_MAX_RANK], vectors;
 	const struct twir_expr *outer[TWIR_MAX_RANK], *middle[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK],
 		*cores = twir_index(m, 1);
-	choose_blocks(n->rank, n->extent, fold_work(n->value), block);
+	tw_choose_blocks(n->rank, n->extent, tw_fold_work(n->value), block);
 	vectors = (block[last] + r->lanes - 1) / r->lanes;
 	for (int i = 0; i < n->rank; i++) {
 		const int64_t step = i == last ? vectors * r->lanes : block[i];
@@ -116,36 +63,6 @@ static void see_fold(void *arg, const struct twir_expr *e)
 		}
 		TW_CHECK(false, "a definition holds more than eight folds");
 	}
-}
-
-/* op(acc, body); a product is added by fma where the machine has one */
-static const struct twir_expr *combine(const struct rule *r, enum twir_kind op, const struct twir_expr *acc,
-				       const struct twir_expr *body)
-{
-	if (op == TWIR_Add && body->kind == TWIR_Mul && r->t->has_fma && twir_is_float(body->type.scalar))
-		return twir_fma(r->m, body->arg[0], body->arg[1], acc);
-	return twir_binary(r->m, op, acc, body);
-}
-
-struct swap {
-	const struct twir_expr *from, *to;
-};
-
-static const struct twir_expr *swap_expr(struct twir_rewriter *r, const struct twir_expr *e)
-{
-	const struct swap *s = r->user;
-	return e == s->from ? s->to : e;
-}
-
-static const struct twir_expr *swapped(struct twir_module *m, const struct twir_expr *e, const struct twir_expr *from,
-				       const struct twir_expr *to)
-{
-	struct swap s = {from, to};
-	struct twir_rewriter r;
-	twir_rewriter_init(&r, m);
-	r.user = &s;
-	r.expr = swap_expr;
-	return twir_rewrite_expr(&r, e);
 }
 
 /* Declares a register tensor of `size` elements that mirrors map, filled with the fold's neutral element. */
@@ -209,12 +126,12 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 		twir_subst_init(&s, m);
 		twir_subst_set(&s, n->var[last], twir_add(m, j0, je));
 		const struct twir_expr *element = twir_subst_expr(&s, f.value);
-		struct twir_stmt *step_stmt =
-			twir_store(m, acc, 1, &je, combine(r, fold->op, twir_load(m, acc, 1, &je), element), NULL);
+		struct twir_stmt *step_stmt = twir_store(
+			m, acc, 1, &je, tw_combine(m, r->t, fold->op, twir_load(m, acc, 1, &je), element), NULL);
 		twir_append(&body, fold_loops(m, &f, f.rank, tw_formap(m, 1, &j, tile, 1, LANE, bound, step_stmt)));
 		/* what stands for the fold in the final value; the lane variable is put in below */
 		const struct twir_expr *place = twir_sub(m, twir_var(m, n->var[last]), j0);
-		value = swapped(m, value, fold, twir_load(m, acc, 1, &place));
+		value = tw_swapped(m, value, fold, twir_load(m, acc, 1, &place));
 	}
 	struct twir_var *j = tw_loop_var(m, "j");
 	struct twir_subst s;
@@ -228,8 +145,8 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 
 	int64_t block[TWIR_MAX_RANK];
 	const struct twir_expr *cores;
-	choose_blocks(n->rank, extents, fold_work(n->value) * step, block);
-	body = core_loop(r, n->rank, vars, extents, block, body, &cores);
+	tw_choose_blocks(n->rank, extents, tw_fold_work(n->value) * step, block);
+	body = tw_core_loop(r->m, n->rank, vars, extents, block, body, &cores);
 	return tw_program_new(m, r->name, cores, r->lanes, body);
 }
 
@@ -251,21 +168,21 @@ static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const st
 		tw_nest_flatten_short(&f, r->lanes);
 		const struct twir_expr *rows[] = {twir_ceildiv(m, f.extent[f.rank - 1], lanes[0])};
 		const struct twir_map *map = twir_compose(m, twir_repeat(m, 1, rows, NULL), one);
-		struct twir_stmt *step = twir_store(m, part, 1, &lane,
-						    combine(r, fold->op, twir_load(m, part, 1, &lane), f.value), NULL);
+		struct twir_stmt *step = twir_store(
+			m, part, 1, &lane, tw_combine(m, r->t, fold->op, twir_load(m, part, 1, &lane), f.value), NULL);
 		step = tw_formap(m, 1, &f.var[f.rank - 1], map, 1, LANE, &f.extent[f.rank - 1], step);
 		twir_append(&body, fold_loops(m, &f, f.rank - 1, step));
 		const struct twir_expr *zero = twir_index(m, 0), *total;
 		twir_append(&body,
 			    tw_let_new(m, "total", twir_reduce(m, fold->op, twir_load(m, part, 1, &zero)), &total));
-		value = swapped(m, value, fold, total);
+		value = tw_swapped(m, value, fold, total);
 	}
 	twir_append(&body, twir_store(m, r->c->out, n->nplaces, n->place, value, NULL));
 	int64_t block[TWIR_MAX_RANK];
 	const struct twir_expr *cores = twir_index(m, 1);
-	choose_blocks(n->rank, n->extent, fold_work(n->value), block);
+	tw_choose_blocks(n->rank, n->extent, tw_fold_work(n->value), block);
 	if (n->rank > 0)
-		body = core_loop(r, n->rank, n->var, n->extent, block, body, &cores);
+		body = tw_core_loop(r->m, n->rank, n->var, n->extent, block, body, &cores);
 	return tw_program_new(m, r->name, cores, r->lanes, body);
 }
 
@@ -292,6 +209,7 @@ struct twir_program *tw_rule_schedule(struct twir_module *m, const char *name, c
 	struct rule r = {.m = m, .t = t, .name = name, .c = c, .lanes = t->lanes};
 	const struct twir_expr *folds[9] = {NULL};
 	tw_nest_init(&r.nest, m, c->out->rank, c->axes, c->out->shape, c->value);
+	tw_nest_order(&r.nest, c->out);
 	twir_visit_expr(r.nest.value, see_fold, folds);
 	if (!folds[0])
 		return injective(&r);

@@ -98,7 +98,7 @@ struct tw_template {
 	void (*build)(const struct tw_task *task, const struct tw_target *t, const struct tw_point *p,
 		      struct tw_launch *out);
 };
-extern const struct tw_template tw_template_matmul, tw_template_winograd;
+extern const struct tw_template tw_template_matmul, tw_template_winograd, tw_template_window;
 extern const struct tw_template *const tw_templates[]; /* ends with NULL; first applicable one serves */
 
 /* schedule.c: template or rule, then fusion, then parameters. */

@@ -1,7 +1,8 @@
 /* Schedules a task: the anchor alone by the first template that applies (else the whole task by the rules), then fusion into the finished programs. */
 #include "sched/sched.h"
 
-const struct tw_template *const tw_templates[] = {&tw_template_winograd, &tw_template_matmul, NULL};
+const struct tw_template *const tw_templates[] = {&tw_template_winograd, &tw_template_matmul, &tw_template_window,
+						  NULL};
 
 static const struct tw_template *choose(const struct tw_task *task, const struct tw_target *t)
 {

@@ -1,0 +1,85 @@
+/* What the schedules of a nest share: how much of it one core item does, the loop over core items, the step of a fold. */
+#include "sched/nest.h"
+
+#define ITEM_WORK 16384 /* operations a core item should be worth: some microseconds, far above the 0.3 us of a fork */
+
+static const enum twir_level CORE[] = {TWIR_CORE};
+
+void tw_choose_blocks(int naxes, const struct twir_expr *const *extent, int64_t work, int64_t *block)
+{
+	int64_t left = work > ITEM_WORK ? 1 : ITEM_WORK / (work > 0 ? work : 1);
+	for (int i = naxes - 1; i >= 0; i--) {
+		int64_t size;
+		if (!twir_const_int(extent[i], &size))
+			size = 64; /* a symbol: assumed of middling size */
+		block[i] = left < 1 ? 1 : left < size ? left : (size > 0 ? size : 1);
+		left /= block[i];
+	}
+}
+
+/* Operations for one element: the product of the constant fold extents, symbols counting 64. */
+int64_t tw_fold_work(const struct twir_expr *value)
+{
+	int64_t work = 1;
+	const int own = tw_cost(value);
+	if (value->kind == TWIR_Fold) {
+		for (int i = 1; i < value->n; i++) {
+			int64_t size = 64;
+			twir_const_int(value->arg[i], &size);
+			work *= size < 1 ? 1 : size > 1 << 20 ? 1 << 20 : size;
+			if (work > 1 << 24)
+				work = 1 << 24;
+		}
+	}
+	for (int i = 0; i < value->n && value->kind != TWIR_Fold; i++) {
+		const int64_t sub = tw_fold_work(value->arg[i]);
+		work = sub > work ? sub : work;
+	}
+	return work * (own < 1 ? 1 : own > 64 ? 64 : own);
+}
+
+/* for (vars) in spatial(ceil_div(e, b)..) * repeat(b..) on core within (e..) { body }  and the number of core items */
+struct twir_stmt *tw_core_loop(struct twir_module *m, int n, struct twir_var *const *vars,
+			       const struct twir_expr *const *extent, const int64_t *block, struct twir_stmt *body,
+			       const struct twir_expr **cores)
+{
+	const struct twir_expr *outer[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK];
+	*cores = twir_index(m, 1);
+	for (int i = 0; i < n; i++) {
+		inner[i] = twir_index(m, block[i]);
+		outer[i] = twir_ceildiv(m, extent[i], inner[i]);
+		*cores = twir_mul(m, *cores, outer[i]);
+	}
+	const struct twir_map *map = twir_compose(m, twir_spatial(m, n, outer), twir_repeat(m, n, inner, NULL));
+	return tw_formap(m, n, vars, map, 1, CORE, extent, body);
+}
+
+/* op(acc, body); a product is added by fma where the machine has one */
+const struct twir_expr *tw_combine(struct twir_module *m, const struct tw_target *t, enum twir_kind op,
+				   const struct twir_expr *acc, const struct twir_expr *body)
+{
+	if (op == TWIR_Add && body->kind == TWIR_Mul && t->has_fma && twir_is_float(body->type.scalar))
+		return twir_fma(m, body->arg[0], body->arg[1], acc);
+	return twir_binary(m, op, acc, body);
+}
+
+struct swap {
+	const struct twir_expr *from, *to;
+};
+
+static const struct twir_expr *swap_expr(struct twir_rewriter *r, const struct twir_expr *e)
+{
+	const struct swap *s = r->user;
+	return e == s->from ? s->to : e;
+}
+
+const struct twir_expr *tw_swapped(struct twir_module *m, const struct twir_expr *e, const struct twir_expr *from,
+				   const struct twir_expr *to)
+{
+	struct swap s = {from, to};
+	struct twir_rewriter r;
+	twir_rewriter_init(&r, m);
+	r.user = &s;
+	r.expr = swap_expr;
+	return twir_rewrite_expr(&r, e);
+}
