@@ -344,8 +344,9 @@ static const struct command_option test_options[] = {
 	{0}};
 static const struct command_option check_options[] = {{0}};
 static const struct command_option show_options[] = {
-	O_DIM, O_FIX,	   {"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
-	O_ISA, O_NO_CACHE, {0}};
+	O_DIM, O_FIX,	{"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
+	O_ISA, O_EXACT, O_NO_CACHE,
+	{0}};
 static const struct command_option info_options[] = {{0}};
 static const struct command_option program_options[] = {
 	{"--name", "NAME",
