@@ -80,6 +80,12 @@ int cmd_show(const struct args *a);
 int cmd_info(const struct args *a);
 int cmd_program(const struct args *a);
 
+/* rates.c: of the machine with that many threads, in units of 1e9 a second; false: they could not be measured. */
+struct rates {
+	double gflops, gbytes;
+};
+bool cli_measure_rates(const struct args *a, int threads, struct rates *r);
+
 /* ---- tensors: tensor.c, npy.c, pb.c, compare.c ---- */
 
 struct tensor {

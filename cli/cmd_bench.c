@@ -71,8 +71,19 @@ static int slower_first(const void *a, const void *b)
 	return x->ms != y->ms ? (x->ms < y->ms ? 1 : -1) : x->step - y->step;
 }
 
-/* Rates, program, schedule and sizes: "1x64x3136 k576". */
-static void print_cost(FILE *to, const tilewright_context *c, int step, double ms, const tilewright_step *s)
+/* A rate and its share of what the machine can do. */
+static void print_rate(FILE *to, double rate, double most)
+{
+	if (rate <= 0)
+		fprintf(to, "%9s %5s ", "-", "-");
+	else if (most <= 0)
+		fprintf(to, "%9.2f %5s ", rate, "-");
+	else
+		fprintf(to, "%9.2f %5.1f ", rate, 100 * rate / most);
+}
+
+/* Rates, what bounds the step, its program, schedule and sizes: "1x64x3136x576", those that are summed over last. */
+static void print_cost(FILE *to, const tilewright_context *c, int step, const tilewright_step *s, const struct rates *r)
 {
 	tilewright_cost cost = {0};
 	char sizes[256] = "";
@@ -81,16 +92,15 @@ static void print_cost(FILE *to, const tilewright_context *c, int step, double m
 		const size_t used = strlen(sizes);
 		snprintf(sizes + used, sizeof(sizes) - used, "%s%lld", i ? "x" : "", (long long)cost.extents[i]);
 	}
-	const double seconds = ms > 0 ? ms * 1e-3 : 1;
-	if (cost.operations > 0)
-		fprintf(to, "%9.2f ", cost.operations / seconds * 1e-9);
-	else
-		fprintf(to, "%9s ", "-");
-	fprintf(to, "%7.2f  %4d  %-24s %-26s %-24s ", cost.bytes / seconds * 1e-9, step, s->program, s->schedule,
-		sizes);
+	const double ns = cost.least_ms > 0 ? cost.least_ms * 1e6 : 1;
+	print_rate(to, cost.operations / ns, r->gflops);
+	print_rate(to, cost.bytes / ns, r->gbytes);
+	const bool known = r->gflops > 0 && r->gbytes > 0 && cost.operations > 0;
+	const char *bound = !known ? "-" : cost.operations / r->gflops > cost.bytes / r->gbytes ? "compute" : "memory";
+	fprintf(to, "%-7s  %4d  %-24s %-26s %-24s ", bound, step, s->program, s->schedule, sizes);
 }
 
-static int profile(const tilewright_model *m, tilewright_context *c, FILE *to, struct problem *p)
+static int profile(const struct args *a, const tilewright_model *m, tilewright_context *c, FILE *to, struct problem *p)
 {
 	const int n = tilewright_count_steps(m);
 	struct line *lines = calloc((size_t)n + 1, sizeof(*lines));
@@ -108,13 +118,17 @@ static int profile(const tilewright_model *m, tilewright_context *c, FILE *to, s
 		all += lines[i].ms;
 	}
 	qsort(lines, (size_t)n, sizeof(*lines), slower_first);
-	fprintf(to, "%10s %6s %9s %7s  %4s  %-24s %-26s %-24s %s\n", "least ms", "%", "GFLOP/s", "GB/s", "step",
-		"program", "schedule", "sizes", "nodes");
+	struct rates rates = {0};
+	if (code == EXIT_DONE && cli_measure_rates(a, tilewright_count_threads(c), &rates))
+		fprintf(to, "this machine, measured: %.1f GFLOP/s of multiply-adds, %.1f GB/s read from memory\n",
+			rates.gflops, rates.gbytes);
+	fprintf(to, "%10s %6s %9s %5s %9s %5s %-7s  %4s  %-24s %-26s %-24s %s\n", "least ms", "%", "GFLOP/s", "%",
+		"GB/s", "%", "bound", "step", "program", "schedule", "sizes", "nodes");
 	for (int i = 0; code == EXIT_DONE && i < n; i++) {
 		tilewright_step s;
 		tilewright_get_step(m, lines[i].step, &s);
 		fprintf(to, "%10.4f %6.2f ", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0);
-		print_cost(to, c, lines[i].step, lines[i].ms, &s);
+		print_cost(to, c, lines[i].step, &s, &rates);
 		cli_print_text(to, s.label);
 		fputc('\n', to);
 	}
@@ -162,7 +176,7 @@ static int bench(const struct args *a, tilewright_model *m, struct problem *p)
 	if (code == EXIT_DONE)
 		report(a, m, c, &timing);
 	if (code == EXIT_DONE && a->profile)
-		code = profile(m, c, a->json ? stderr : stdout, p);
+		code = profile(a, m, c, a->json ? stderr : stdout, p);
 	terminal_watch(NULL);
 	free(timing.ms);
 	tilewright_free_context(c);
