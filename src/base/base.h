@@ -119,6 +119,10 @@ static inline uint64_t tw_hash_mix(uint64_t h, uint64_t x)
 /* 32 lower-case hexadecimal digits and a NUL */
 void tw_hash128_hex(const void *at, size_t n, char out[33]);
 
+/* pages.c: gives back the whole pages within a part of a private, unwritten file mapping (read
+   again when next looked at), or of memory whose content is not needed any more. */
+void tw_drop_pages(const void *at, int64_t bytes);
+
 /* checked.c: overflow-checked arithmetic on sizes; *bad becomes true (and stays) when a result does not fit. */
 int64_t tw_mul64(int64_t a, int64_t b, bool *bad);
 int64_t tw_add64(int64_t a, int64_t b, bool *bad);

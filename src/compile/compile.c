@@ -162,17 +162,46 @@ struct job {
 	int nowned;
 };
 
+/* A part of what baking made? */
+static bool is_baked(const struct job *j, const char *at)
+{
+	const struct twrt_plan *p = &j->c->plan;
+	for (int i = 0; i < j->nowned && i < p->nbuffers; i++) {
+		const char *from = j->owned[i];
+		if (from && p->buffers[i].data == from && at >= from && at < from + p->buffers[i].const_bytes)
+			return true;
+	}
+	return false;
+}
+
+/* Data that has been read for the last time, for now: its pages are given back. What baking made is lost with that, once the image holds it. */
+static void release(void *arg, const void *data, int64_t bytes)
+{
+	const struct job *j = arg;
+	if (is_baked(j, data))
+		tw_drop_pages(data, bytes);
+	const char *at = data, *model = j->model;
+	if (j->c->o->mapped && at >= model && at < model + j->bytes)
+		tw_drop_pages(data, bytes);
+	const struct tw_onnx_files *files = &j->c->files;
+	for (int i = 0; i < files->list.n; i++) {
+		const char *file = files->list.at[i].at;
+		if (file && at >= file && at < file + files->list.at[i].bytes)
+			tw_drop_pages(data, bytes);
+	}
+}
+
 static void finish(struct job *j)
 {
 	struct twc *c = j->c;
 	struct tw_error e;
 	const struct twrt_code code = {c->code.object, (int64_t)c->code.object_bytes, (int)c->target.isa};
 	twc_progress(c, "computing constants", 0, 1);
-	if (twrt_bake(&c->plan, &code, jobs_of(c), &j->owned, &j->nowned, &e) != TW_ERR_OK)
+	if (twrt_bake(&c->plan, &code, jobs_of(c), release, j, &j->owned, &j->nowned, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 	drop_unused_constants(c);
 	twc_progress(c, "writing the image", 0, 1);
-	if (twrt_image_write(&c->plan, 1, &code, j->image, j->image_bytes, &e) != TW_ERR_OK)
+	if (twrt_image_write(&c->plan, 1, &code, release, j, j->image, j->image_bytes, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 }
 

@@ -14,6 +14,7 @@ struct tw_compile_options {
 	int nfixed;	 /* symbols fixed at compile time */
 	const char *const *fixed_names;
 	const int64_t *fixed_values;
+	bool mapped;	/* the model's bytes are a private file mapping: pages may be dropped and read again */
 	bool use_cache; /* of parts; the whole image's cache is the caller's, by tw_compile_key */
 	bool plain;	/* no rewriting of the graph, no fusion: a kernel for each compute definition of each node */
 	bool exact;	/* nothing that trades accuracy for speed: no Winograd */

@@ -71,7 +71,7 @@ static void image(struct twpr_copy *copy, void *arg)
 		tw_raise_error(&e);
 	twpr_plan_end(planner);
 	const struct twrt_code code = {c.code.object, (int64_t)c.code.object_bytes, (int)c.target.isa};
-	if (twrt_image_write(&c.plan, 1, &code, j->image, j->bytes, &e) != TW_ERR_OK)
+	if (twrt_image_write(&c.plan, 1, &code, NULL, NULL, j->image, j->bytes, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 }
 

@@ -15,6 +15,8 @@ struct bake {
 	struct twrt_scratch scratch;
 	void **address;
 	void **folded; /* by buffer */
+	twrt_release *release;
+	void *release_arg;
 };
 
 static enum tw_code addresses(struct bake *k, struct tw_error *e)
@@ -56,6 +58,9 @@ static enum tw_code run_steps(struct bake *k, struct tw_error *e)
 			bytes[n] = s->buffers[n] < 0 ? 0 : k->m->bytes[s->buffers[n]];
 		}
 		code = twrt_step_run(s, &k->m->steps[i], k->code.kernels, arguments, bytes, k->pool, &k->scratch, e);
+		for (int n = 0; k->release && n < s->nbuffers; n++)
+			if (s->buffers[n] >= 0 && k->p->buffers[s->buffers[n]].kind == TWRT_CONST)
+				k->release(k->release_arg, arguments[n], bytes[n]);
 	}
 	free(arguments);
 	free(bytes);
@@ -115,13 +120,13 @@ static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threa
 	return TW_ERR_OK;
 }
 
-enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, void ***owned, int *nowned,
-		       struct tw_error *e)
+enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, twrt_release *release, void *arg,
+		       void ***owned, int *nowned, struct tw_error *e)
 {
 	*owned = NULL;
 	*nowned = 0;
 	TWRT_TRY(twrt_plan_validate(p, true, e));
-	struct bake k = {.p = p, .code = {.fd = -1}};
+	struct bake k = {.p = p, .code = {.fd = -1}, .release = release, .release_arg = arg};
 	const size_t n = (size_t)p->nbuffers + 1;
 	k.buffers = calloc(n, sizeof(*k.buffers));
 	k.address = calloc(n, sizeof(*k.address));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define MAGIC "TWBUNDLE"
+enum { PIECE = 4 << 20 }; /* of a constant: copied, then its source may go */
 enum { VERSION = 4, ORDER = 0x01020304 };
 
 struct header {
@@ -44,8 +45,9 @@ static int64_t place(int64_t *end, int64_t bytes, bool *bad)
 	return at;
 }
 
-static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, int64_t *const_at,
-			     void **image, int64_t *bytes, struct tw_error *e)
+static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes,
+			     twrt_release *release, void *arg, int64_t *const_at, void **image, int64_t *bytes,
+			     struct tw_error *e)
 {
 	bool bad = false;
 	int64_t end = sizeof(struct header);
@@ -78,8 +80,14 @@ static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct
 	for (int i = 0; i < ncodes; i++)
 		PUT(code_at[i], codes[i].object, codes[i].bytes);
 	for (int i = 0; i < p->nbuffers; i++)
-		if (p->buffers[i].kind == TWRT_CONST)
-			PUT(const_at[i], p->buffers[i].data, p->buffers[i].const_bytes);
+		for (int64_t from = 0; p->buffers[i].kind == TWRT_CONST && from < p->buffers[i].const_bytes;
+		     from += PIECE) {
+			const char *data = (const char *)p->buffers[i].data + from;
+			const int64_t left = p->buffers[i].const_bytes - from, n = left < PIECE ? left : PIECE;
+			PUT(const_at[i] + from, data, n);
+			if (release)
+				release(arg, data, n);
+		}
 	PUT(h.plan, words, 8 * nwords);
 	for (int i = 0; i < ncodes; i++) {
 		const struct code_entry entry = {code_at[i], codes[i].bytes, codes[i].isa, 0};
@@ -95,8 +103,8 @@ static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct
 	return TW_ERR_OK;
 }
 
-enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes, void **image,
-			      int64_t *bytes, struct tw_error *e)
+enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes,
+			      twrt_release *release, void *arg, void **image, int64_t *bytes, struct tw_error *e)
 {
 	TWRT_TRY(twrt_plan_validate(p, false, e));
 	if (ncodes < 0 || ncodes > 8)
@@ -104,7 +112,7 @@ enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struc
 	int64_t *const_at = calloc((size_t)p->nbuffers + 1, sizeof(*const_at));
 	if (const_at == NULL)
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to write the bundle");
-	const enum tw_code code = assemble(p, ncodes, codes, const_at, image, bytes, e);
+	const enum tw_code code = assemble(p, ncodes, codes, release, arg, const_at, image, bytes, e);
 	free(const_at);
 	return code;
 }

@@ -171,8 +171,12 @@ struct twrt_code {
 	int64_t bytes;
 	int isa; /* enum tw_isa */
 };
+/* Told of a part of a constant's data when it has been read: by the image's writer, for the last time; by the baker, for
+   now. So large models need not be in memory twice. NULL: nobody asks. */
+typedef void twrt_release(void *arg, const void *data, int64_t bytes);
 enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes,
-			      void **image /* malloc */, int64_t *bytes, struct tw_error *e);
+			      twrt_release *release, void *arg, void **image /* malloc */, int64_t *bytes,
+			      struct tw_error *e);
 bool twrt_image_is(const void *image, int64_t bytes); /* begins like one */
 enum tw_code twrt_image_save(const char *path, const void *image, int64_t bytes,
 			     struct tw_error *e); /* atomic: temporary file, fsync, rename */
@@ -196,8 +200,8 @@ const struct twrt_plan *twrt_model_plan(const struct twrt_model *m);
 const void *twrt_model_image(const struct twrt_model *m, int64_t *bytes, int *isa);
 /* Runs the set-up steps of a plan under construction; folded buffers become constants (malloc'ed, listed in *owned to
    free later). */
-enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, void ***owned, int *nowned,
-		       struct tw_error *e);
+enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, twrt_release *release, void *arg,
+		       void ***owned, int *nowned, struct tw_error *e);
 
 /* POOL (pool.c): threads shared by all contexts of the process. Spins ~100 us, then sleeps. Work items are handed out;
    results never depend on how many threads there are. */

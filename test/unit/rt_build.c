@@ -176,7 +176,7 @@ struct twrt_model *rt_open(const struct twrt_plan *p)
 	int64_t bytes;
 	struct twrt_model *m = NULL;
 	const struct twrt_code code = rt_kernels();
-	if (twrt_image_write(p, 1, &code, &image, &bytes, &e) != TW_ERR_OK ||
+	if (twrt_image_write(p, 1, &code, NULL, NULL, &image, &bytes, &e) != TW_ERR_OK ||
 	    twrt_model_open(image, bytes, TWRT_FREE, &m, &e) != TW_ERR_OK)
 		fprintf(stderr, "%s\n", e.text);
 	return m;

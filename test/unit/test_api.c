@@ -51,7 +51,7 @@ enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, co
 	p.meta_keys = keys;
 	p.meta_values = values;
 	const struct twrt_code code = rt_kernels();
-	return twrt_image_write(&p, 1, &code, image, image_bytes, e);
+	return twrt_image_write(&p, 1, &code, NULL, NULL, image, image_bytes, e);
 }
 
 enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,

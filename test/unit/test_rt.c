@@ -329,7 +329,7 @@ static void set_up(void **state)
 	const struct twrt_code code = rt_kernels();
 	void **owned;
 	int nowned;
-	good(twrt_bake(&p, &code, 2, &owned, &nowned, &error));
+	good(twrt_bake(&p, &code, 2, NULL, NULL, &owned, &nowned, &error));
 	assert_int_equal(p.nsteps, 1);
 	assert_int_equal(p.nsetup, 0);
 	assert_int_equal(p.buffers[0].const_bytes, 0); /* the original is of no use any more */

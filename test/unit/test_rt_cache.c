@@ -36,7 +36,7 @@ static int start(void **state)
 	struct twrt_plan p;
 	rt_example(&p, bias, M);
 	const struct twrt_code code = rt_kernels();
-	if (mkdtemp(folder) == NULL || twrt_image_write(&p, 1, &code, &image, &bytes, &error) != TW_ERR_OK)
+	if (mkdtemp(folder) == NULL || twrt_image_write(&p, 1, &code, NULL, NULL, &image, &bytes, &error) != TW_ERR_OK)
 		return 1;
 	setenv("TILEWRIGHT_CACHE", folder, 1);
 	return 0;

@@ -312,7 +312,7 @@ static void decided_sizes(void **state)
 	void *image;
 	int64_t bytes;
 	const struct twrt_code code = rt_kernels();
-	assert_int_equal(twrt_image_write(&p, 1, &code, &image, &bytes, &error), TW_ERR_MODEL);
+	assert_int_equal(twrt_image_write(&p, 1, &code, NULL, NULL, &image, &bytes, &error), TW_ERR_MODEL);
 }
 
 /* y = 2 * the first k elements of a, where k is the second element of an input. */

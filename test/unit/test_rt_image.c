@@ -25,7 +25,7 @@ static char *make_image(int64_t *bytes)
 	rt_example(&p, bias, M);
 	const struct twrt_code code = rt_kernels();
 	void *image;
-	assert_int_equal(twrt_image_write(&p, 1, &code, &image, bytes, &error), TW_ERR_OK);
+	assert_int_equal(twrt_image_write(&p, 1, &code, NULL, NULL, &image, bytes, &error), TW_ERR_OK);
 	return image;
 }
 
@@ -70,7 +70,7 @@ static void round_trip(void **state)
 	void *third;
 	int64_t third_bytes;
 	const struct twrt_code code = rt_kernels();
-	assert_int_equal(twrt_image_write(p, 1, &code, &third, &third_bytes, &error), TW_ERR_OK);
+	assert_int_equal(twrt_image_write(p, 1, &code, NULL, NULL, &third, &third_bytes, &error), TW_ERR_OK);
 	assert_int_equal(third_bytes, bytes);
 	assert_memory_equal(third, image, (size_t)bytes);
 	twrt_model_close(m);
@@ -239,7 +239,7 @@ static void bad_plans(void **state)
 		struct twrt_step *s = (struct twrt_step *)(uintptr_t)p.steps;                                          \
 		(void)b, (void)s;                                                                                      \
 		change;                                                                                                \
-		assert_int_not_equal(twrt_image_write(&p, 1, &code, &image, &bytes, &error), TW_ERR_OK);               \
+		assert_int_not_equal(twrt_image_write(&p, 1, &code, NULL, NULL, &image, &bytes, &error), TW_ERR_OK);   \
 		if (strstr(error.text, part) == NULL)                                                                  \
 			fail_msg("%s", error.text);                                                                    \
 	} while (0)
