@@ -46,7 +46,7 @@ struct args {
 	const char *out, *dump, *isa, *dump_tensors, *compare;
 	const char *stage, *emit, *engine, *target, *name; /* of programs */
 	int threads, runs, warmup;			   /* runs -1: not given */
-	bool random, json, profile, constants, no_cache, verify, plain, exact, time;
+	bool random, json, profile, constants, no_cache, verify, plain, exact, time, unproved;
 	uint64_t seed;
 	double rtol, atol; /* negative: not given */
 };

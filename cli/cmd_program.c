@@ -48,6 +48,10 @@ int cmd_program(const struct args *a)
 	tilewright_program *program;
 	const tilewright_status s = tilewright_open_program_file(a->files[0], a->name, &program);
 	int code = s == TILEWRIGHT_OK ? EXIT_DONE : problem_status(&p, s);
+	const bool alone = !a->stage && !a->emit && !a->engine && !a->time && !a->out && !a->ninputs;
+	char *text = NULL;
+	if (code == EXIT_DONE && (alone || a->unproved))
+		code = print(tilewright_check_program(program, a->unproved, &text), &text, &p);
 	if (code == EXIT_DONE && (a->stage || a->emit))
 		code = texts(a, program, &p);
 	if (code == EXIT_DONE && a->engine)

@@ -190,6 +190,13 @@ static int take_time(struct args *a, const char *value, struct problem *p)
 	return EXIT_DONE;
 }
 
+static int take_unproved(struct args *a, const char *value, struct problem *p)
+{
+	(void)value, (void)p;
+	a->unproved = true;
+	return EXIT_DONE;
+}
+
 static int take_stage(struct args *a, const char *value, struct problem *p)
 {
 	(void)p;
@@ -355,6 +362,10 @@ static const struct command_option program_options[] = {
 	 "the program or launch function of the file that is meant (default: the only launch function, else the only "
 	 "program)",
 	 take_name},
+	{"--unproved", NULL,
+	 "list what the check could not prove: bounds, stores before reads, races, single stores of outputs; the "
+	 "interpreter checks these when the program runs",
+	 take_unproved},
 	{"--stage", "PASS",
 	 "print the program after this pass of lowering; input: as it was read; an unknown name lists the passes",
 	 take_stage},
@@ -405,7 +416,8 @@ const struct command commands[] = {
 	 "Prints inputs, outputs, the fused groups of nodes and the program each became, host operators, and memory.",
 	 1, 1, show_options, cmd_show},
 	{"program", "check, show and run a program of task mappings",
-	 "FILE.tw [--stage PASS] [--emit LANGUAGE] [--run ENGINE] [-i NAME=FILE]... [-d SYMBOL=N]... [-o DIR] [--time]",
+	 "FILE.tw [--unproved] [--stage PASS] [--emit LANGUAGE] [--run ENGINE] [-i NAME=FILE]... [-d SYMBOL=N]... [-o "
+	 "DIR] [--time]",
 	 "Reads a text in the language of tensor programs and verifies all of it: errors name the file, line and "
 	 "column "
 	 "and say why. Then shows one program of it at a stage of lowering, prints it in another language, or runs it "

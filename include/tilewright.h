@@ -297,6 +297,11 @@ TILEWRIGHT_API int tilewright_count_sizes(const tilewright_program *program);
 TILEWRIGHT_API const char *tilewright_get_size(const tilewright_program *program, int size, int64_t *value);
 TILEWRIGHT_API tilewright_status tilewright_set_size(tilewright_program *program, const char *symbol, int64_t value);
 
+/* Looks for faults in all programs of the text beyond those that cannot be opened: runs them at small sizes
+   by the interpreter, and proves what can be proved of bounds, assignment, barriers, stores and races. Fails when it is
+   certainly wrong. *text: what is not proved, listed where `unproved` is not 0, else counted; empty: all is proved.
+   Freed by tilewright_free_text. */
+TILEWRIGHT_API tilewright_status tilewright_check_program(const tilewright_program *program, int unproved, char **text);
 /* The program's text after a pass of lowering; "input": as parsed. target: an instruction set for programs on cores,
    "host": its best; "sm_80", "sm_90" or "opencl" for programs on blocks; NULL: host, or sm_90. Fixed symbols of the options are
    put in. Freed by tilewright_free_text. */

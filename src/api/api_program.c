@@ -160,6 +160,14 @@ tilewright_status tilewright_set_size(tilewright_program *p, const char *symbol,
 	return (tilewright_status)code;
 }
 
+tilewright_status tilewright_check_program(const tilewright_program *p, int unproved, char **text)
+{
+	NEED_PROGRAM(p);
+	if (text == NULL)
+		return API_FAIL(TW_ERR_USAGE, "text is NULL");
+	return (tilewright_status)tw_program_check(p->p, unproved != 0, text, tilewright_error_slot());
+}
+
 tilewright_status tilewright_show_program(const tilewright_program *p, const char *pass, const char *target,
 					  const tilewright_options *options, char **text)
 {

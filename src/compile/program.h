@@ -38,6 +38,9 @@ enum tw_code tw_program_size(struct tw_program *p, const char *symbol, int64_t v
    o->nfixed symbols fixed. Text from malloc. */
 enum tw_code tw_program_stage(const struct tw_program *p, const char *pass, const char *target,
 			      const struct tw_compile_options *o, char **text, struct tw_error *e);
+/* Runs all programs of the text at small sizes and proves what can be proved (twir_diagnose_program). Fails
+   when something is certainly wrong. *text: how many places are not proved, or a list of them; freed by free(). */
+enum tw_code tw_program_check(const struct tw_program *p, bool unproved, char **text, struct tw_error *e);
 /* Code in C, CUDA C or OpenCL C; target: see tw_program_stage. */
 enum tw_code tw_program_emit(const struct tw_program *p, const char *target, const struct tw_compile_options *o,
 			     char **text, struct tw_error *e);

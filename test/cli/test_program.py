@@ -197,6 +197,29 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(done.returncode, code, (args, done.stdout.decode(), done.stderr.decode()))
         return (done.stdout if code == 0 else done.stderr).decode()
 
+    def test_check_finds_faults(self):
+        """Beyond what is refused when it is read: with the place, the sizes that show it, and a hint."""
+        bad = self.path("beyond.tw", ADD.replace("A[i] + B[i]", "A[i] + B[i + 1]").encode())
+        p = subprocess.run([PROGRAM, "program", bad], capture_output=True, text=True)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("beyond.tw:7:5: B[1]: out of bounds (with N = 1)", p.stderr)
+        self.assertIn("hint: bound the loop", p.stderr)
+        twice = self.path("twice.tw", ADD.replace("C[i] =", "C[i / 2] =").encode())
+        p = subprocess.run([PROGRAM, "program", twice], capture_output=True, text=True)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("stored a second time", p.stderr)
+
+    def test_check_lists_what_is_not_proved(self):
+        good = self.path("good.tw", ADD.encode())
+        p = subprocess.run([PROGRAM, "program", good, "--unproved"], capture_output=True, text=True)
+        self.assertEqual((p.returncode, p.stdout), (0, ""))
+        gather = self.path("gather.tw", ADD.replace("A: f32[N]", "A: f32[N], I: i64[N]").replace("A[i]", "A[index(I[i])]").encode())
+        p = subprocess.run([PROGRAM, "program", gather], capture_output=True, text=True)
+        self.assertEqual((p.returncode, p.stdout), (0, "1 place is not proved right (--unproved lists it)\n"))
+        p = subprocess.run([PROGRAM, "program", gather, "--unproved"], capture_output=True, text=True)
+        self.assertEqual(p.returncode, 0)
+        self.assertIn("gather.tw:7:5: not proved: bounds of A[", p.stdout)
+
     def test_check(self):
         self.assertEqual(self.run_cli(self.path("add.tw", ADD)), "")
         wrong = self.run_cli(self.path("wrong.tw", ADD.replace("A[i] +", "A[i, i] +")), code=1)
