@@ -63,7 +63,7 @@ static bool is_affine(const struct mm_problem *p, const struct twir_expr *value,
 		return false;
 	twir_subst_init(&s, p->m);
 	for (int i = 0; i < p->nfold; i++)
-		twir_subst_set(&s, p->fold->u.axes[i], k[i]);
+		twir_subst_set(&s, p->axis[i], k[i]);
 	e = twir_subst_expr(&s, e);
 	twir_visit_expr(twir_simplify(f, twir_layout_offset(p->m, e->u.tensor, e->nidx, e->arg)), see_work, &work);
 	return !work;
@@ -75,7 +75,7 @@ static void range_of(struct twir_facts *f, const struct twir_var *v, const struc
 	twir_facts_range(f, v, 0, twir_const_int(extent, &n) ? n - 1 : INT64_MAX);
 }
 
-/* Can the inner loop read A where it is, with one loop over all of K, or with one for each axis of the fold? */
+/* Can the inner loop read A where it is, with one loop over all of K, or with one for each axis of it? */
 static void see_places(struct mm_problem *p)
 {
 	struct twir_facts f;
@@ -84,7 +84,7 @@ static void see_places(struct mm_problem *p)
 	twir_facts_init(&f, p->m);
 	range_of(&f, flat, p->K);
 	for (int i = 0; i < p->nfold; i++)
-		range_of(&f, p->fold->u.axes[i], p->fold->arg[1 + i]);
+		range_of(&f, p->axis[i], p->extent[i]);
 	for (int d = 0; d < p->rank; d++)
 		range_of(&f, p->c->axes[d], p->c->out->shape[d]);
 	mm_unflat(p, twir_var(p->m, flat), k);
@@ -92,8 +92,47 @@ static void see_places(struct mm_problem *p)
 	if (p->affine)
 		return;
 	for (int i = 0; i < p->nfold; i++)
-		k[i] = twir_var(p->m, p->fold->u.axes[i]);
+		k[i] = twir_var(p->m, p->axis[i]);
 	p->affine = p->nested = is_affine(p, p->a.value, &f, k);
+}
+
+struct divisor {
+	const struct twir_var *k;
+	int64_t least; /* of the constants that k is divided by; 0: none */
+};
+
+static void see_divisor(void *arg, const struct twir_expr *e)
+{
+	struct divisor *d = arg;
+	int64_t n;
+	if ((e->kind == TWIR_Div || e->kind == TWIR_Mod) && e->arg[0]->kind == TWIR_Var && e->arg[0]->u.var == d->k &&
+	    twir_const_int(e->arg[1], &n) && n > 1 && (d->least == 0 || n < d->least))
+		d->least = n;
+}
+
+/* A is read at quotients of k (of heads and their elements, after a transpose): one axis becomes two, so that its places are affine in both. */
+static void split_axis(struct mm_problem *p)
+{
+	struct twir_module *m = p->m;
+	struct divisor d = {.k = p->axis[0]};
+	struct mm_problem split = *p;
+	struct twir_subst s;
+	twir_visit_expr(mm_inlined(p, p->a.value), see_divisor, &d);
+	if (p->nfold != 1 || d.least == 0 || !p->k_known || p->k_size % d.least || p->k_size == d.least)
+		return;
+	split.nfold = 2;
+	split.extent[0] = twir_index(m, p->k_size / d.least);
+	split.extent[1] = twir_index(m, d.least);
+	for (int i = 0; i < 2; i++)
+		split.axis[i] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "k");
+	const struct twir_expr *high = twir_mul(m, twir_var(m, split.axis[0]), split.extent[1]);
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, p->axis[0], twir_add(m, high, twir_var(m, split.axis[1])));
+	split.a.value = twir_subst_expr(&s, p->a.value);
+	split.b.value = twir_subst_expr(&s, p->b.value);
+	see_places(&split);
+	if (split.affine)
+		*p = split;
 }
 
 static void describe(const struct mm_problem *p, struct mm_factor *f)
@@ -160,9 +199,9 @@ static void measure(struct mm_problem *p)
 	p->N = p->c->out->shape[p->column];
 	p->K = twir_index(m, 1);
 	for (int i = 0; i < p->nfold; i++)
-		p->K = twir_mul(m, p->K, p->fold->arg[1 + i]);
+		p->K = twir_mul(m, p->K, p->extent[i]);
 	p->K = twir_simplify(&f, p->K);
-	p->m_size = size_or(p->M, 64, &p->m_known);
+	p->m_size = size_or(p->M, 128, &p->m_known);
 	p->n_size = size_or(p->N, 256, &p->n_known);
 	p->k_size = size_or(p->K, 512, &p->k_known);
 	p->batches = 1;
@@ -204,14 +243,21 @@ bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_p
 	if (p->type != TWIR_F32 && p->type != TWIR_F64 && p->type != TWIR_I32 && p->type != TWIR_U32)
 		return false;
 	for (int i = 0; i < p->nfold; i++)
-		if (!twir_uses_var(p->a.value, p->fold->u.axes[i]) || !twir_uses_var(p->b.value, p->fold->u.axes[i]))
+		if (!twir_uses_var(product->arg[0], folds.one->u.axes[i]) ||
+		    !twir_uses_var(product->arg[1], folds.one->u.axes[i]))
 			return false;
+	for (int i = 0; i < p->nfold; i++) {
+		p->axis[i] = folds.one->u.axes[i];
+		p->extent[i] = folds.one->arg[1 + i];
+	}
 	describe(p, &p->a);
 	describe(p, &p->b);
 	if (!choose_axes(p))
 		return false;
 	measure(p);
 	see_places(p);
+	if (!p->affine)
+		split_axis(p);
 	p->a.access = p->affine ? MM_DIRECT : how(p, &p->a);
 	p->b.access = how(p, &p->b);
 	return true;

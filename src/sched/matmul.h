@@ -30,7 +30,9 @@ struct mm_problem {
 	struct mm_factor a, b; /* a does not use j, b does not use i */
 	int rank, row, column; /* axes of c; row: -1 when there is none */
 	int nbatch, batch[TWIR_MAX_RANK];
-	int nfold;
+	int nfold; /* axes of K: the fold's, or two that one of it was split into */
+	struct twir_var *axis[TWIR_MAX_RANK];
+	const struct twir_expr *extent[TWIR_MAX_RANK];
 	bool affine; /* A may be read where it is: in one loop over K, or, nested, in one for each axis of the fold */
 	bool nested;
 	const struct twir_expr *M, *N, *K;	 /* K: of all fold axes together */

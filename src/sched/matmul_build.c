@@ -138,7 +138,7 @@ static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_
 		tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL));
 	if (p->nested) {
 		for (int d = p->nfold - 1; d >= 0; d--)
-			step = tw_for(m, kv[d], p->fold->arg[1 + d], step);
+			step = tw_for(m, kv[d], p->extent[d], step);
 		return step;
 	}
 	const struct twir_expr *extent = twir_index(m, q->kc);

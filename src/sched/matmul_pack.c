@@ -18,14 +18,14 @@ const struct twir_expr *mm_flat(const struct mm_problem *p, const struct twir_ex
 {
 	const struct twir_expr *e = k[0];
 	for (int i = 1; i < p->nfold; i++)
-		e = twir_add(p->m, twir_mul(p->m, e, p->fold->arg[1 + i]), k[i]);
+		e = twir_add(p->m, twir_mul(p->m, e, p->extent[i]), k[i]);
 	return e;
 }
 
 void mm_unflat(const struct mm_problem *p, const struct twir_expr *k, const struct twir_expr **out)
 {
 	for (int i = p->nfold - 1; i >= 0; i--) {
-		const struct twir_expr *extent = p->fold->arg[1 + i];
+		const struct twir_expr *extent = p->extent[i];
 		int64_t n;
 		if (i == 0)
 			out[i] = k;
@@ -48,7 +48,7 @@ static const struct twir_expr *value_at(const struct mm_problem *p, const struct
 	if (own >= 0)
 		twir_subst_set(&s, p->c->axes[own], at);
 	for (int i = 0; i < p->nfold; i++)
-		twir_subst_set(&s, p->fold->u.axes[i], k[i]);
+		twir_subst_set(&s, p->axis[i], k[i]);
 	for (int i = 0; batch && i < p->nbatch; i++)
 		if (batch[i])
 			twir_subst_set(&s, p->c->axes[p->batch[i]], batch[i]);
@@ -146,9 +146,9 @@ struct twir_stmt *mm_pack_rows(const struct mm_problem *p, const struct twir_exp
 		return NULL;
 	struct twir_var *r = tw_loop_var(m, "r");
 	for (int i = 0; i < p->nfold; i++)
-		k[i] = twir_var(m, p->fold->u.axes[i]);
+		k[i] = twir_var(m, p->axis[i]);
 	const struct twir_expr *value = value_at(p, &p->a, twir_add(m, first, twir_var(m, r)), k, NULL);
-	tw_nest_init(&n, m, p->nfold, p->fold->u.axes, p->fold->arg + 1, mm_inlined(p, value));
+	tw_nest_init(&n, m, p->nfold, p->axis, p->extent, mm_inlined(p, value));
 	tw_nest_merge(&n, NULL);
 	tw_nest_flatten_short(&n, p->t->lanes);
 	const int last = n.rank - 1;
@@ -172,7 +172,7 @@ struct twir_stmt *mm_pack_panels(const struct mm_problem *p, const struct mm_pla
 	if (p->b.access != MM_PACKED)
 		return NULL;
 	for (int i = 0; i < n; i++) {
-		repeat[i] = p->fold->arg[1 + i];
+		repeat[i] = p->extent[i];
 		spread[i] = twir_index(m, 1);
 		v[i] = tw_loop_var(m, "k");
 		k[i] = twir_var(m, v[i]);

@@ -37,6 +37,13 @@ static int64_t most(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* Machine vectors that the program's lanes take: two where elements are wider than the lanes were counted for. */
+static int64_t wide(const struct mm_problem *p)
+{
+	const int64_t bytes = p->t->lanes * twir_scalar_bytes(p->type);
+	return p->t->vector_bytes ? most(1, bytes / p->t->vector_bytes) : 1;
+}
+
 /* Strips of balanced heights: 128 rows are 8 of 13 and 2 of 12, not 9 of 14 and one of 2. Rows unknown: as many high ones as there are, the rest in low ones. */
 static void plan_rows(struct mm_plan *q, const struct mm_problem *p, int rows)
 {
@@ -70,8 +77,8 @@ static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
 	q->blocks = ceil_div(p->k_size, q->kc);
 }
 
-enum { MANY_ROWS = 128 /* each element of B serves so many multiply-adds that it may come from far */ };
-enum { ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 };
+enum { MANY_ROWS = 96 /* each element of B serves so many multiply-adds that it may come from far */ };
+enum { SOME_STRIPS = 24, ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 };
 
 /* The loop over blocks of K in two: the outer one takes `turns`, in each of which A's part stays in the second-level cache for all panels of the item. */
 static void plan_turns(struct mm_plan *q, int64_t turns)
@@ -89,15 +96,17 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 	const int64_t l2 = p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10, k = most(1, p->k_size);
 	const int64_t strips = most(1, ceil_div(p->m_size, q->tall)), panels = most(1, ceil_div(p->n_size, q->nr));
 	const double tile = (double)k * q->tall * q->nv / 2;
-	q->band = most(1, least(strips, l2 / 2 / (k * bytes * q->tall)));
+	const int64_t fit = l2 / 2 / (k * bytes * q->tall);
+	q->band = most(1, least(fit, p->m_known ? strips : SOME_STRIPS));
 	if (q->blocks > 1 && p->a.access != MM_PACKED && q->band < strips && q->band * q->tall < MANY_ROWS) {
-		q->band = least(strips, ceil_div(MANY_ROWS, q->tall));
-		plan_turns(q, ceil_div(k * bytes * q->tall * q->band, l2 / 2));
+		const int64_t rows = least(strips, ceil_div(MANY_ROWS, q->tall));
+		plan_turns(q, ceil_div(k * bytes * q->tall * rows, l2 / 2));
+		q->band = least(strips, fit * q->outer);
 	}
 	q->group = panels;
 	if (p->b.access == MM_PACKED)
 		q->group = most(1, least(panels, l2 / 2 / (k * q->nr * bytes)));
-	if (!p->m_known)
+	if (!p->m_known && p->b.access == MM_PACKED)
 		q->band = most(1, least(8, q->band));
 	const bool packs = p->b.access == MM_PACKED;
 	const int64_t enough = packs ? PACKING_ITEMS : q->outer > 1 ? FAR_ITEMS : ENOUGH_ITEMS;
@@ -129,16 +138,16 @@ void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw
 	*q = (struct mm_plan){.nv = point->value[MM_VECTORS],
 			      .nr = point->value[MM_VECTORS] * p->t->lanes,
 			      .ahead = point->value[MM_AHEAD] && p->b.access == MM_PREPARED};
-	plan_rows(q, p, point->value[MM_ROWS]);
+	plan_rows(q, p, (int)most(1, point->value[MM_ROWS] / wide(p)));
 	plan_depth(q, p, point->value[MM_DEPTH]);
 	plan_items(q, p);
 	q->straight = stores_straight(p);
 }
 
 /* Cycles a step of K takes in a tile of h rows: multiply-adds on two ports, loads on two, the chain of one accumulator. */
-static double step(const struct mm_plan *q, double h, double wide)
+static double step(double h, double vectors)
 {
-	const double fma = h * q->nv * wide / 2, loads = (h + q->nv * wide) / 2;
+	const double fma = h * vectors / 2, loads = (h + vectors) / 2;
 	const double most_of = fma > loads ? fma : loads;
 	return (most_of > 4 ? most_of : 4) + 0.3;
 }
@@ -148,7 +157,7 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 	struct mm_plan q;
 	mm_plan_init(&q, p, point);
 	const double bytes = twir_scalar_bytes(p->type), k = (double)most(1, p->k_size);
-	const double wide = p->t->vector_bytes ? most(1, p->t->lanes * (int64_t)bytes / p->t->vector_bytes) : 1;
+	const double vectors = q.nv * (double)wide(p);
 	const double panels = (double)ceil_div(most(1, p->n_size), q.nr),
 		     strips = (double)ceil_div(most(1, p->m_size), q.tall);
 	const double l1 = (double)(p->t->l1_bytes > 0 ? p->t->l1_bytes : 32 << 10);
@@ -158,15 +167,15 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 		int64_t ntall = 0, all = 1;
 		twir_const_int(q.ntall, &ntall);
 		twir_const_int(q.strips, &all);
-		per_panel = (double)ntall * step(&q, q.tall, wide) + (double)(all - ntall) * step(&q, q.low, wide);
+		per_panel = (double)ntall * step(q.tall, vectors) + (double)(all - ntall) * step(q.low, vectors);
 	} else {
-		per_panel = strips * step(&q, q.tall, wide);
+		per_panel = strips * step(q.tall, vectors);
 	}
 	/* Sums that wait are stored and loaded, finished ones too, row by row; a block of B beyond the first-level cache comes from the second. */
-	const double rows = strips * q.tall, vectors = q.nv * wide, block = (double)q.kc * q.nr * bytes;
+	const double rows = strips * q.tall, block = (double)q.kc * q.nr * bytes;
 	const double detour =
 		rows * (vectors * 1.2 * (double)(q.blocks - 1) + (q.straight ? vectors : 3 + 2 * vectors));
-	const double far = strips < 2 ? 0 : block > l2 / 8 ? 0.15 : block > l1 * 0.75 ? 0.2 / q.tall : 0;
+	const double far = strips < 2 ? 0 : block > l2 / 8 ? 0.15 : block > l1 * 0.7 ? 0.2 / q.tall : 0;
 	const double stream = k * q.nr * bytes / 12; /* B itself, from beyond the second level */
 	double panel = per_panel * k * (1 + far) + detour;
 	panel += q.ahead ? strips : panel > stream ? stream * 0.25 : 0;

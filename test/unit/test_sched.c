@@ -271,6 +271,18 @@ static const struct sched_case cases[] = {
 	 {{0}, {-1}},
 	 "F",
 	 1},
+	{"rows read across heads",
+	 "tensor A: f32[3, 11, 16]; tensor B: f32[48, 21]; define T: f32[11, 48] = (i, k) => A[k / 16, i, k % 16];"
+	 "define C: f32[11, 21] = (i, j) => sum(k < 48, T[i, k] * B[k, j]);",
+	 "C",
+	 "T",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B",
+	 1},
 	{"groups of constants",
 	 "tensor X: f32[4, 11, 9]; tensor W: f32[4, 9, 17];"
 	 "define C: f32[4, 11, 17] = (g, i, j) => sum(k < 9, X[g, i, k] * W[g, k, j]);",
