@@ -158,11 +158,12 @@ def constant_node_jobs(build):
     yield cases_job(build, "node, constant inputs", node_folder(build), "node_constants", "--constants")
 
 
-def sanitizer_build(build):
+def sanitizer_build(build, kind="ON", targets=("all",)):
     """The build folder; None where building failed."""
-    place = build + "-sanitizers"
-    options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g", "-DTW_SANITIZE=ON", "-DTW_WERROR=OFF"]
-    for command in (["cmake", "-S", ROOT, "-B", place, "-G", "Ninja", *options], ["cmake", "--build", place]):
+    place = build + ("-sanitizers" if kind == "ON" else "-threads")
+    options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g", "-DTW_SANITIZE=" + kind, "-DTW_WERROR=OFF"]
+    for command in (["cmake", "-S", ROOT, "-B", place, "-G", "Ninja", *options],
+                    ["cmake", "--build", place, "--target", *targets]):
         if Job("build", command, seconds=3600).run().failed:
             return None
     return place
@@ -180,13 +181,35 @@ def sanitizer_case_jobs(build):
     place = sanitizer_build(build)
     if place:
         yield cases_job(place, "sanitizers cases", CASES, "cases", "--slow")
+        yield cases_job(place, "sanitizers control flow", node_folder(build), "node", "--slow", *flow_cases(build))
+
+
+FLOW = re.compile(r"scan|loop|test_if|lstm|gru|rnn|linear_attention|range_.*expanded")
+
+
+def flow_cases(build):
+    """Names of the node cases with loops and branches."""
+    return sorted(name for name in os.listdir(node_folder(build)) if FLOW.search(name))
+
+
+def thread_jobs(build):
+    """Threads that share a pool, and loops and branches, under the thread sanitizer."""
+    tests = ["test_shapes_threads", "test_rt_pool", "test_rt_flow"]
+    place = sanitizer_build(build, "thread", [*tests, "tilewright"])
+    if not place:
+        yield Job("threads: build", ["cmake", "--build", build + "-threads"], seconds=3600)
+        return
+    for test in tests:
+        yield Job("threads " + test[len("test_"):], [os.path.join(place, test)])
+    yield cases_job(place, "threads control flow", node_folder(build), "node", "--slow", *flow_cases(build))
 
 
 STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs),
           ("runtime", runtime_jobs), ("kernels", kernel_jobs)]
 LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_cases_jobs),
                ("node-constants", constant_node_jobs), ("model-kernels", model_kernel_jobs),
-               ("sanitizers", sanitizer_unit_jobs), ("sanitizer-cases", sanitizer_case_jobs)]
+               ("sanitizers", sanitizer_unit_jobs), ("sanitizer-cases", sanitizer_case_jobs),
+               ("threads", thread_jobs)]
 
 
 def report(job, logs):
