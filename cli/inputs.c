@@ -52,7 +52,9 @@ void cli_fill(struct tensor *t, uint64_t seed, int number)
 		char *at = (char *)t->data + i * size;
 		const double x = cli_type_is_float(t->type) ? normal(&seed) : 0;
 		const float f = (float)x;
-		uint64_t bits = next(&seed) % (t->type == TILEWRIGHT_BOOL ? 2 : 10);
+		uint64_t bits = next(&seed) % (t->type == TILEWRIGHT_BOOL		 ? 2
+					       : size == 1 && cli_type_is_float(t->type) ? 120
+											 : 10);
 		if (t->type == TILEWRIGHT_F64)
 			memcpy(&bits, &x, 8);
 		else if (t->type == TILEWRIGHT_F32)

@@ -64,7 +64,27 @@ int cli_tensor_alloc(struct tensor *t, struct problem *p)
 
 bool cli_type_is_float(tilewright_type type)
 {
-	return type == TILEWRIGHT_F32 || type == TILEWRIGHT_F64 || type == TILEWRIGHT_F16 || type == TILEWRIGHT_BF16;
+	return type == TILEWRIGHT_F32 || type == TILEWRIGHT_F64 || type == TILEWRIGHT_F16 || type == TILEWRIGHT_BF16 ||
+	       (type >= TILEWRIGHT_F8E4M3FN && type <= TILEWRIGHT_F8E5M2FNUZ) || type == TILEWRIGHT_F8E8M0;
+}
+
+/* Floats of 8 bits: bits of the significand, exponent bias; whether infinities exist, or one zero and one NaN. */
+static double eighth(tilewright_type type, uint8_t bits)
+{
+	if (type == TILEWRIGHT_F8E8M0)
+		return bits == 255 ? NAN : ldexp(1, bits - 127);
+	const bool three = type == TILEWRIGHT_F8E4M3FN || type == TILEWRIGHT_F8E4M3FNUZ;
+	const bool alone = type == TILEWRIGHT_F8E4M3FNUZ || type == TILEWRIGHT_F8E5M2FNUZ;
+	const int digits = three ? 3 : 2, bias = (three ? 7 : 15) + alone, one = 1 << digits;
+	const int exponent = (bits & 127) >> digits, fraction = bits & (one - 1);
+	const double sign = bits >> 7 ? -1 : 1;
+	if (alone && bits == 128)
+		return NAN;
+	if (type == TILEWRIGHT_F8E4M3FN && (bits & 127) == 127)
+		return NAN;
+	if (type == TILEWRIGHT_F8E5M2 && exponent == 31)
+		return fraction ? NAN : sign * INFINITY;
+	return sign * ldexp(exponent ? one + fraction : fraction, (exponent ? exponent : 1) - bias - digits);
 }
 
 static double half(uint16_t h)
@@ -91,6 +111,12 @@ double cli_tensor_value(tilewright_type type, const void *data, int64_t i)
 		memcpy(&f, &bits, sizeof(f));
 		return (double)f;
 	}
+	case TILEWRIGHT_F8E4M3FN:
+	case TILEWRIGHT_F8E4M3FNUZ:
+	case TILEWRIGHT_F8E5M2:
+	case TILEWRIGHT_F8E5M2FNUZ:
+	case TILEWRIGHT_F8E8M0:
+		return eighth(type, ((const uint8_t *)data)[i]);
 	case TILEWRIGHT_U8:
 	case TILEWRIGHT_BOOL:
 		return ((const uint8_t *)data)[i];

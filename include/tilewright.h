@@ -67,7 +67,12 @@ typedef enum tilewright_type {
 	TILEWRIGHT_F64 = 11,
 	TILEWRIGHT_U32 = 12,
 	TILEWRIGHT_U64 = 13,
-	TILEWRIGHT_BF16 = 16
+	TILEWRIGHT_BF16 = 16,
+	TILEWRIGHT_F8E4M3FN = 17, /* floats of 8 bits */
+	TILEWRIGHT_F8E4M3FNUZ = 18,
+	TILEWRIGHT_F8E5M2 = 19,
+	TILEWRIGHT_F8E5M2FNUZ = 20,
+	TILEWRIGHT_F8E8M0 = 24
 } tilewright_type;
 
 typedef struct tilewright_options tilewright_options;

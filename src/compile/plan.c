@@ -14,11 +14,24 @@ struct planner {
 
 enum twrt_type twc_type(enum twir_scalar s)
 {
-	static const enum twrt_type types[TWIR_SCALARS] = {
-		[TWIR_I1] = TWRT_BOOL, [TWIR_I8] = TWRT_I8,   [TWIR_I16] = TWRT_I16,   [TWIR_I32] = TWRT_I32,
-		[TWIR_I64] = TWRT_I64, [TWIR_U8] = TWRT_U8,   [TWIR_U16] = TWRT_U16,   [TWIR_U32] = TWRT_U32,
-		[TWIR_U64] = TWRT_U64, [TWIR_F16] = TWRT_F16, [TWIR_BF16] = TWRT_BF16, [TWIR_F32] = TWRT_F32,
-		[TWIR_F64] = TWRT_F64};
+	static const enum twrt_type types[TWIR_SCALARS] = {[TWIR_I1] = TWRT_BOOL,
+							   [TWIR_I8] = TWRT_I8,
+							   [TWIR_I16] = TWRT_I16,
+							   [TWIR_I32] = TWRT_I32,
+							   [TWIR_I64] = TWRT_I64,
+							   [TWIR_U8] = TWRT_U8,
+							   [TWIR_U16] = TWRT_U16,
+							   [TWIR_U32] = TWRT_U32,
+							   [TWIR_U64] = TWRT_U64,
+							   [TWIR_F16] = TWRT_F16,
+							   [TWIR_BF16] = TWRT_BF16,
+							   [TWIR_F32] = TWRT_F32,
+							   [TWIR_F64] = TWRT_F64,
+							   [TWIR_F8E4M3FN] = TWRT_F8E4M3FN,
+							   [TWIR_F8E4M3FNUZ] = TWRT_F8E4M3FNUZ,
+							   [TWIR_F8E5M2] = TWRT_F8E5M2,
+							   [TWIR_F8E5M2FNUZ] = TWRT_F8E5M2FNUZ,
+							   [TWIR_F8E8M0] = TWRT_F8E8M0};
 	TW_CHECK(types[s] != 0, "type %s has no counterpart in the runtime", twir_scalar_name(s));
 	return types[s];
 }

@@ -29,14 +29,14 @@ static enum twir_scalar type_of(struct tw_opctx *x, int64_t number)
 		     {"complex64", TWIR_VOID},
 		     {"complex128", TWIR_VOID},
 		     {"bfloat16", TWIR_BF16},
-		     {"float8e4m3fn", TWIR_VOID},
-		     {"float8e4m3fnuz", TWIR_VOID},
-		     {"float8e5m2", TWIR_VOID},
-		     {"float8e5m2fnuz", TWIR_VOID},
+		     {"float8e4m3fn", TWIR_F8E4M3FN},
+		     {"float8e4m3fnuz", TWIR_F8E4M3FNUZ},
+		     {"float8e5m2", TWIR_F8E5M2},
+		     {"float8e5m2fnuz", TWIR_F8E5M2FNUZ},
 		     {"uint4", TWIR_VOID},
 		     {"int4", TWIR_VOID},
 		     {"float4e2m1", TWIR_VOID},
-		     {"float8e8m0", TWIR_VOID},
+		     {"float8e8m0", TWIR_F8E8M0},
 		     {"uint2", TWIR_VOID},
 		     {"int2", TWIR_VOID}};
 	const bool known = number >= 0 && number < TW_COUNT(types);
@@ -48,6 +48,9 @@ static enum twir_scalar type_of(struct tw_opctx *x, int64_t number)
 
 static void infer_to(struct tw_opctx *x, enum twir_scalar type)
 {
+	const char *mode = tw_attr_string(x->node, "round_mode", "up");
+	if (type == TWIR_F8E8M0 && strcmp(mode, "up"))
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "round_mode = '%s'", mode);
 	const struct tw_tensor *t = tw_in(x, 0);
 	tw_set_out(x, 0, type, t->rank, t->shape);
 }
@@ -62,19 +65,42 @@ static void infer_like(struct tw_opctx *x)
 	infer_to(x, tw_in_type(x, 1));
 }
 
+/* What is too large for a float of 8 bits becomes its largest value; with saturate = 0, where the nearest value would be
+   beyond that, infinity where the type has one, else NaN. */
+static E narrowed(struct tw_opctx *x, E v, enum twir_scalar type)
+{
+	static const struct {
+		double first; /* that does not round to the largest value or less */
+		int special;  /* bits of what it becomes, without the sign */
+		bool is_signed;
+	} beyond[TWIR_SCALARS] = {[TWIR_F8E4M3FN] = {464, 0x7f, true},
+				  [TWIR_F8E4M3FNUZ] = {248, 0x80, false},
+				  [TWIR_F8E5M2] = {61440, 0x7c, true},
+				  [TWIR_F8E5M2FNUZ] = {61440, 0x80, false}};
+	struct twir_module *m = x->m;
+	const E value = twir_cast(m, type, v);
+	if (tw_attr_int(x->node, "saturate", 1) || beyond[type].first == 0)
+		return value;
+	/* An odd neighbour gives way to the even one beyond it; 448 is even. */
+	const E size = twir_unary(m, TWIR_Abs, v), first = tw_like(x, v, beyond[type].first);
+	const E far = type == TWIR_F8E4M3FN ? twir_lt(m, first, size) : twir_le(m, first, size);
+	const E bits = twir_int(m, TWIR_U8, beyond[type].special), sign = twir_int(m, TWIR_U8, 0x80);
+	const E below = twir_lt(m, v, tw_like(x, v, 0));
+	const E special = beyond[type].is_signed ? twir_select(m, below, twir_or(m, bits, sign), bits) : bits;
+	return twir_bitcast(m, type, twir_select(m, far, special, twir_bitcast(m, TWIR_U8, value)));
+}
+
 static void compute(struct tw_opctx *x)
 {
 	struct twir_tensor *y = tw_y(x, 0), *t = tw_x(x, 0);
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
 	E v = twir_load(x->m, t, y->rank, i);
-	const bool storage = t->type == TWIR_F16 || t->type == TWIR_BF16;
-	if (storage && y->type != t->type)
+	if (twir_is_storage(t->type) && y->type != t->type)
 		v = twir_cast(x->m, TWIR_F32, v);
-	const bool to_storage = y->type == TWIR_F16 || y->type == TWIR_BF16;
-	if (to_storage && !twir_is_float(v->type.scalar))
+	if (twir_is_storage(y->type) && !twir_is_float(v->type.scalar))
 		v = twir_cast(x->m, TWIR_F32, v);
-	tw_define(x, y, axes, twir_cast(x->m, y->type, v));
+	tw_define(x, y, axes, y->type == t->type ? v : narrowed(x, v, y->type));
 }
 
 static void infer_bits(struct tw_opctx *x)
@@ -100,7 +126,6 @@ static void compute_bits(struct tw_opctx *x)
 					      : twir_bitcast(x->m, y->type, v));
 }
 
-/* saturate and round_mode concern only types of 8 bits and fewer, which are refused by name. */
 static const struct tw_attr_spec attrs_cast[] = {
 	{"to", TW_ATTR_INT, true}, {"saturate", TW_ATTR_INT, false}, {"round_mode", TW_ATTR_STRING, false}, {NULL}};
 static const struct tw_attr_spec attrs_like[] = {

@@ -61,7 +61,7 @@ void tw_define(struct tw_opctx *x, struct twir_tensor *out, struct twir_var *con
 	c->axes = ARENA_ARRAY(x->arena, struct twir_var *, out->rank);
 	for (int d = 0; d < out->rank; d++)
 		c->axes[d] = axes[d];
-	if (value->type.scalar == TWIR_F32 && (out->type == TWIR_F16 || out->type == TWIR_BF16))
+	if (value->type.scalar == TWIR_F32 && twir_is_storage(out->type))
 		value = twir_cast(x->m, out->type, value);
 	TW_CHECK(value->type.scalar == out->type, "%s: definition of %s has another type", x->node->op_type, out->name);
 	c->value = value;
@@ -72,7 +72,7 @@ void tw_define(struct tw_opctx *x, struct twir_tensor *out, struct twir_var *con
 const struct twir_expr *tw_load(struct tw_opctx *x, struct twir_tensor *t, int n, const struct twir_expr *const *index)
 {
 	const struct twir_expr *v = twir_load(x->m, t, n, index);
-	return t->type == TWIR_F16 || t->type == TWIR_BF16 ? twir_cast(x->m, TWIR_F32, v) : v;
+	return twir_is_storage(t->type) ? twir_cast(x->m, TWIR_F32, v) : v;
 }
 
 const struct twir_expr *tw_load_broadcast(struct tw_opctx *x, struct twir_tensor *t, int n,

@@ -33,7 +33,7 @@ void tw_infer_broadcast_bool(struct tw_opctx *x)
 
 enum twir_scalar tw_compute_type(enum twir_scalar storage)
 {
-	return storage == TWIR_F16 || storage == TWIR_BF16 ? TWIR_F32 : storage;
+	return twir_is_storage(storage) ? TWIR_F32 : storage;
 }
 
 const struct twir_expr *tw_operand(struct tw_opctx *x, int i, int n, const struct twir_expr *const *axes)

@@ -56,8 +56,10 @@ static void check_parameters(struct tw_opctx *x)
 static enum twir_scalar number_type(struct tw_opctx *x, int64_t number)
 {
 	static const enum twir_scalar types[] = {
-		[1] = TWIR_F32, [2] = TWIR_U8,	 [3] = TWIR_I8,	  [4] = TWIR_U16,  [5] = TWIR_I16,
-		[6] = TWIR_I32, [10] = TWIR_F16, [11] = TWIR_F64, [16] = TWIR_BF16};
+		[1] = TWIR_F32,	       [2] = TWIR_U8,	     [3] = TWIR_I8,	     [4] = TWIR_U16,
+		[5] = TWIR_I16,	       [6] = TWIR_I32,	     [10] = TWIR_F16,	     [11] = TWIR_F64,
+		[16] = TWIR_BF16,      [17] = TWIR_F8E4M3FN, [18] = TWIR_F8E4M3FNUZ, [19] = TWIR_F8E5M2,
+		[20] = TWIR_F8E5M2FNUZ};
 	if (number < 0 || number >= TW_COUNT(types) || types[number] == TWIR_VOID)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output of type number %" PRId64, number);
 	return types[number];
@@ -70,6 +72,11 @@ static void limits(enum twir_scalar t, double *low, double *high)
 	const int bits = 8 * twir_scalar_bytes(t);
 	*low = twir_is_signed(t) ? -(double)(1ll << (bits - 1)) : 0;
 	*high = twir_is_signed(t) ? (double)(1ll << (bits - 1)) - 1 : (double)((1ll << bits) - 1);
+}
+
+static bool is_float8(enum twir_scalar t)
+{
+	return t == TWIR_F8E4M3FN || t == TWIR_F8E4M3FNUZ || t == TWIR_F8E5M2 || t == TWIR_F8E5M2FNUZ;
 }
 
 /* round(v / scale) + zero point, saturated */
@@ -91,7 +98,7 @@ static void infer_quantize(struct tw_opctx *x)
 	enum twir_scalar type = tw_has_in(x, 2) ? tw_in_type(x, 2) : TWIR_U8;
 	if (tw_attr_int(x->node, "output_dtype", 0))
 		type = number_type(x, tw_attr_int(x->node, "output_dtype", 0));
-	if (type != TWIR_U8 && type != TWIR_I8 && type != TWIR_U16 && type != TWIR_I16)
+	if (type != TWIR_U8 && type != TWIR_I8 && type != TWIR_U16 && type != TWIR_I16 && !is_float8(type))
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output of type %s", twir_scalar_name(type));
 	if (tw_has_in(x, 2) && tw_in_type(x, 2) != type)
 		tw_op_fail(x, TW_ERR_MODEL, "zero point and output have different types");
@@ -109,14 +116,21 @@ static void compute_quantize(struct tw_opctx *x)
 		v->type.scalar == TWIR_F64 || scale->type.scalar == TWIR_F64 ? TWIR_F64 : TWIR_F32;
 	v = twir_cast(x->m, wide, v);
 	scale = twir_cast(x->m, wide, scale);
-	tw_define(x, y, axes, quantized(x, v, scale, tw_has_in(x, 2) ? parameter(x, 2, i) : NULL, y->type));
+	E zero = tw_has_in(x, 2) ? parameter(x, 2, i) : NULL;
+	if (!is_float8(y->type)) {
+		tw_define(x, y, axes, quantized(x, v, scale, zero, y->type));
+		return;
+	}
+	v = twir_div(x->m, v, scale);
+	zero = zero ? twir_cast(x->m, wide, zero) : tw_like(x, v, 0);
+	tw_define(x, y, axes, twir_cast(x->m, y->type, twir_add(x->m, v, zero)));
 }
 
 /* ---- DequantizeLinear */
 
 static void infer_dequantize(struct tw_opctx *x)
 {
-	tw_need_type(x, 0, "i8 u8 i16 u16 i32");
+	tw_need_type(x, 0, "i8 u8 i16 u16 i32 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz");
 	tw_need_type(x, 1, "f32 f16 bf16");
 	if (tw_has_in(x, 2) && tw_in_type(x, 2) != tw_in_type(x, 0))
 		tw_op_fail(x, TW_ERR_MODEL, "zero point and input have different types");
@@ -134,9 +148,10 @@ static void compute_dequantize(struct tw_opctx *x)
 	struct twir_tensor *y = tw_y(x, 0);
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
-	E q = twir_cast(x->m, TWIR_I32, tw_load(x, tw_x(x, 0), y->rank, i));
+	const enum twir_scalar wide = twir_is_storage(tw_x(x, 0)->type) ? TWIR_F32 : TWIR_I32;
+	E q = twir_cast(x->m, wide, tw_load(x, tw_x(x, 0), y->rank, i));
 	if (tw_has_in(x, 2))
-		q = twir_sub(x->m, q, twir_cast(x->m, TWIR_I32, parameter(x, 2, i)));
+		q = twir_sub(x->m, q, twir_cast(x->m, wide, parameter(x, 2, i)));
 	const E v = twir_mul(x->m, twir_cast(x->m, TWIR_F32, q), parameter(x, 1, i));
 	tw_define(x, y, axes, twir_cast(x->m, tw_compute_type(y->type), v));
 }

@@ -50,6 +50,8 @@ double tw_data_float(enum twir_scalar type, const void *data, int64_t i)
 	case TWIR_U64:
 		return (double)(uint64_t)tw_data_int(type, data, i);
 	default:
+		if (twir_is_storage(type))
+			return twir_float_value(type, *at);
 		return (double)tw_data_int(type, data, i);
 	}
 }

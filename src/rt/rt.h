@@ -21,7 +21,12 @@ enum twrt_type {
 	TWRT_F64 = 11,
 	TWRT_U32 = 12,
 	TWRT_U64 = 13,
-	TWRT_BF16 = 16
+	TWRT_BF16 = 16,
+	TWRT_F8E4M3FN = 17,
+	TWRT_F8E4M3FNUZ = 18,
+	TWRT_F8E5M2 = 19,
+	TWRT_F8E5M2FNUZ = 20,
+	TWRT_F8E8M0 = 24
 };
 int twrt_type_bytes(enum twrt_type t);	      /* 0: unknown */
 const char *twrt_type_name(enum twrt_type t); /* "f32" */
