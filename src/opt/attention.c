@@ -173,6 +173,31 @@ static bool set_result(struct rows_search *s, int i, struct tw_attention *a)
 	return false;
 }
 
+#define LIGHT 12 /* operations that packing may repeat for each band of queries */
+
+/* What merely prepares the operands of product i (a scale, a bias) is done while they are packed. */
+static void absorb(struct rows_search *s, int i)
+{
+	struct grouping *x = s->x;
+	bool again = true;
+	while (again) {
+		struct twir_tensor **t;
+		int n;
+		again = false;
+		tw_loaded_tensors(x->a, group_whole_value(x, i), &t, &n);
+		for (int k = 0; k < n && !again; k++) {
+			const int p = group_producer_of(x, t[k]);
+			const struct group_def *d = p >= 0 ? &x->def[p] : NULL;
+			if (!d || d->anchor || d->output || d->users.n != 1 || d->users.at[0] != i ||
+			    !free_to_join(s, p) || rows_is_member(s, p) || tw_cost(d->c->value) > LIGHT ||
+			    group_serves_an_anchor(x, p, 0, NULL))
+				continue;
+			group_vanish(x, p);
+			again = true;
+		}
+	}
+}
+
 struct tw_attention *group_find_attention(struct rows_search *s)
 {
 	struct grouping *x = s->x;
@@ -186,6 +211,10 @@ struct tw_attention *group_find_attention(struct rows_search *s)
 		vec_push(x->a, &s->guests, scores);
 		if (rows_closed(s, result)) {
 			vec_push(x->a, &s->guests, result);
+			absorb(s, scores);
+			absorb(s, result);
+			TW_CHECK(set_scores(s, scores, a) && set_result(s, result, a), "operands changed");
+			group_find_limit(s, a);
 			return a;
 		}
 	}

@@ -298,13 +298,23 @@ static bool windowed(struct grouping *x, const struct group_def *u, const struct
 	return false;
 }
 
-static void vanish(struct grouping *x, int i)
+/* Producers stay in order of definition: they are inlined from the last to the first. */
+static void add_producer(struct grouping *x, struct group_def *u, int i)
+{
+	int at = u->producers.n;
+	vec_push(x->a, &u->producers, i);
+	for (; at > 0 && u->producers.at[at - 1] > i; at--)
+		u->producers.at[at] = u->producers.at[at - 1];
+	u->producers.at[at] = i;
+}
+
+void group_vanish(struct grouping *x, int i)
 {
 	struct group_def *p = &x->def[i];
 	for (int k = 0; k < p->users.n; k++) {
 		struct group_def *u = &x->def[p->users.at[k]];
 		if (u->anchor) {
-			vec_push(x->a, &u->producers, i);
+			add_producer(x, u, i);
 		} else {
 			struct twir_facts f;
 			twir_facts_init(&f, x->m);
@@ -355,7 +365,7 @@ static int vanish_all(struct grouping *x)
 			all = may_vanish_into(x, i, p->users.at[k]) &&
 			      !(work && windowed(x, &x->def[p->users.at[k]], p->c->out));
 		if (all) {
-			vanish(x, i);
+			group_vanish(x, i);
 			vanished++;
 		}
 	}

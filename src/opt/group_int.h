@@ -49,6 +49,8 @@ int group_producer_of(const struct grouping *x, const struct twir_tensor *t); /*
 bool group_invertible(struct grouping *x, const struct twir_compute *d, const struct twir_tensor *t);
 /* Is the definition one that some anchor could take as its epilogue, other than those in row programs and the n of `except`? */
 bool group_serves_an_anchor(struct grouping *x, int i, int n, const int *except);
+/* Definition i, which holds no fold, becomes part of all that load it. */
+void group_vanish(struct grouping *x, int i);
 /* The definition's value with its producers inlined. */
 const struct twir_expr *group_whole_value(struct grouping *x, int i);
 

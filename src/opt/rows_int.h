@@ -49,5 +49,7 @@ bool rows_producer_stage(struct rows_search *s, int p, struct tw_stage *stage);
 /* attention.c: makes the row program found the middle of an attention, if a product makes its rows and the only user of its result is another one. Adds guests (and
  * a stage for what lies between the first product and the rows). NULL: it is none. */
 struct tw_attention *group_find_attention(struct rows_search *s);
+/* causal.c: sets a->limit where the stages' masks allow it. */
+void group_find_limit(struct rows_search *s, struct tw_attention *a);
 
 #endif

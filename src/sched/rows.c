@@ -24,7 +24,7 @@ struct maker {
 	struct twir_var *j;	     /* stands for the place in the tile */
 	struct twir_var *first;	     /* lanes over rows: stands for the number of the tile's first row */
 	int phase;
-	struct twir_stmt *before; /* the loop of the phase: what is fixed in the row */
+	struct twir_stmt *declared, *before; /* the loop of the phase: what is fixed in the row */
 	struct tw_map fixed, fixed_guarded;
 	struct tw_map elements; /* variables that hold elements of this phase */
 };
@@ -39,6 +39,21 @@ static const struct twir_map *tile_map(struct maker *k, int unroll)
 {
 	E repeat[] = {twir_index(k->m, unroll)}, lanes[] = {twir_index(k->m, k->p->lanes)};
 	return twir_compose(k->m, twir_repeat(k->m, 1, repeat, NULL), twir_spatial(k->m, 1, lanes));
+}
+
+/* Registers with one element for each lane of the tile, all set: lanes beyond the last row are masked later, and keep what they have. */
+static struct twir_tensor *registers(struct maker *k, const char *name, const struct twir_map *tile, int unroll,
+				     E value, struct twir_stmt **out)
+{
+	struct twir_module *m = k->m;
+	const E shape[] = {twir_index(m, (int64_t)unroll * k->p->lanes)};
+	struct twir_tensor *t = twir_tensor_new(m, name, (enum twir_scalar)value->type.scalar, 1, shape, TWIR_REGISTER);
+	struct twir_var *j = tw_loop_var(m, "j");
+	const E je = twir_var(m, j);
+	t->mirrors = tile;
+	twir_append(out, tw_declare(m, t));
+	twir_append(out, tw_formap(m, 1, &j, tile, 1, LANE, NULL, twir_store(m, t, 1, &je, value, NULL)));
+	return t;
 }
 
 static bool is_storage(enum twir_scalar s)
@@ -96,10 +111,8 @@ static E set_before(struct maker *k, E e)
 		twir_append(&k->before, tw_let_new(m, "fixed", e, &v));
 		return v;
 	}
-	E shape[] = {twir_index(m, (int64_t)k->unroll * k->p->lanes)}, j = twir_var(m, k->j);
-	struct twir_tensor *t = twir_tensor_new(m, "fixed", (enum twir_scalar)e->type.scalar, 1, shape, TWIR_REGISTER);
-	t->mirrors = k->tile;
-	twir_append(&k->before, tw_declare(m, t));
+	const E j = twir_var(m, k->j);
+	struct twir_tensor *t = registers(k, "fixed", k->tile, k->unroll, twir_const_of(m, e->type, 0), &k->declared);
 	twir_append(&k->before, twir_store(m, t, 1, &j, e, NULL));
 	return twir_load(m, t, 1, &j);
 }
@@ -213,22 +226,6 @@ static struct twir_stmt *row_loop(struct maker *k, const struct twir_map *tile, 
 
 /* ---- folds */
 
-static struct twir_tensor *partials(struct maker *k, const struct row_fold *f, const struct twir_map *tile, int unroll,
-				    struct twir_stmt **out)
-{
-	struct twir_module *m = k->m;
-	E shape[] = {twir_index(m, (int64_t)unroll * k->p->lanes)};
-	struct twir_tensor *t =
-		twir_tensor_new(m, "part", (enum twir_scalar)f->body->type.scalar, 1, shape, TWIR_REGISTER);
-	struct twir_var *j = tw_loop_var(m, "j");
-	const E je = twir_var(m, j);
-	t->mirrors = tile;
-	twir_append(out, tw_declare(m, t));
-	twir_append(out, tw_formap(m, 1, &j, tile, 1, LANE, NULL,
-				   twir_store(m, t, 1, &je, twir_neutral(m, f->op, f->body->type), NULL)));
-	return t;
-}
-
 static E combine(struct maker *k, const struct row_fold *f, E acc, E body)
 {
 	if (f->op == TWIR_Add && body->kind == TWIR_Mul && k->p->t->has_fma && twir_is_float(body->type.scalar))
@@ -280,10 +277,12 @@ static void declare_scratch(struct maker *k, struct row_part *part, struct twir_
 	if (rank == 0)
 		shape[rank++] = twir_index(m, 1);
 	const enum twir_scalar type = (enum twir_scalar)part->value->type.scalar;
-	const bool registers = part->s->row && !is_storage(type);
-	part->store = twir_tensor_new(m, part->s->definition->out->name, type, rank, shape,
-				      registers ? TWIR_REGISTER : TWIR_SHARED);
-	part->store->mirrors = registers ? k->tile : NULL;
+	const char *name = part->s->definition->out->name;
+	if (part->s->row && !is_storage(type)) {
+		part->store = registers(k, name, k->tile, k->unroll, twir_const_of(m, part->value->type, 0), out);
+		return;
+	}
+	part->store = twir_tensor_new(m, name, type, rank, shape, TWIR_SHARED);
 	twir_append(out, tw_declare(m, part->store));
 }
 
@@ -405,22 +404,21 @@ static void run_phase(struct maker *k, int phase, struct twir_stmt **out)
 	map_init(&k->fixed, k->m->arena);
 	map_init(&k->fixed_guarded, k->m->arena);
 	map_init(&k->elements, k->m->arena);
-	k->before = NULL;
+	k->declared = k->before = NULL;
 	for (int i = 0; i < p->n; i++)
 		for (int f = 0; f < p->part[i].nfolds; f++)
 			if (p->part[i].fold[f].phase == phase)
-				p->part[i].fold[f].partial = partials(k, &p->part[i].fold[f], tile, unroll, out);
-	struct twir_stmt *body = phase_body(k, phase), *before = NULL;
-	/* With lanes over rows, what is fixed in a row is computed in a region of its own. */
-	for (struct twir_stmt *s = k->before, *next; s; s = next) {
-		next = s->next;
-		s->next = NULL;
-		twir_append(p->along || s->kind == TWIR_DECLARE ? out : &before, s);
-	}
-	if (before)
+				p->part[i].fold[f].partial = registers(
+					k, "part", tile, unroll,
+					twir_neutral(k->m, p->part[i].fold[f].op, p->part[i].fold[f].body->type), out);
+	struct twir_stmt *body = phase_body(k, phase);
+	twir_append(out, k->declared);
+	if (p->along)
+		twir_append(out, k->before);
+	else if (k->before) /* with lanes over rows, in a region of its own */
 		twir_append(out, lane_region(k, tile,
 					     twir_sub(k->m, p->over.extent[p->over.rank - 1], twir_var(k->m, k->first)),
-					     before));
+					     k->before));
 	twir_append(out, row_loop(k, tile, unroll, body));
 	for (int i = 0; i < p->n; i++)
 		for (int f = 0; f < p->part[i].nfolds; f++)
