@@ -1,6 +1,7 @@
 /* rooms: base tmap target ir pass */
 /* Texts after a pass: test/pass/PASS/NAME.tw holds a program, a line "===", and the text expected after PASS and
- * simplification. The folder "all" runs the whole pipeline. "# isa: scalar" chooses the target, AVX-512 otherwise.
+ * simplification. The folder "all" runs the whole pipeline, "index" up to flattened indices, for a GPU where the program is
+ * launched on blocks: the texts there show index arithmetic, and the reasons stand above them. "# isa: scalar" chooses the target, AVX-512 otherwise.
  * --update rewrites the expected texts. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +16,16 @@ static bool update;
 
 struct one {
 	struct tw_arena *a;
+	struct twir_module *m;
 	const char *pass, *name, *text, *out;
 };
+
+static void take_flat(void *arg, const char *name, const struct twir_program *p)
+{
+	struct one *o = arg;
+	if (strcmp(name, "flatten_index") == 0)
+		o->out = twir_print_program(o->a, o->m, p);
+}
 
 static void lower(void *arg)
 {
@@ -28,9 +37,14 @@ static void lower(void *arg)
 	if (isa_name && !tw_isa_parse(isa_name, &isa))
 		tw_raise(TW_ERR_USAGE, "%s: isa %s?", o->name, isa_name);
 	struct twir_program *p = m->programs.at[0];
-	const struct tw_target t = support_target(isa, (int)16);
+	struct tw_target t = support_target(isa, (int)16);
+	o->m = m;
 	twir_verify_program(m, p, TW_ERR_MODEL);
-	if (strcmp(o->pass, "all") == 0) {
+	if (strcmp(o->pass, "index") == 0) {
+		if (p->levels[0] == TWIR_BLOCK)
+			TW_CHECK(tw_target_gpu(&t, "sm_90"));
+		tw_lower(m, p, &t, take_flat, o);
+	} else if (strcmp(o->pass, "all") == 0) {
 		tw_lower(m, p, &t, NULL, NULL);
 	} else {
 		const struct tw_pass *s = tw_cpu_passes;
@@ -42,7 +56,8 @@ static void lower(void *arg)
 		pass_simplify(m, p, &t);
 	}
 	twir_verify_program(m, p, TW_ERR_INTERNAL);
-	o->out = twir_print_program(o->a, m, p);
+	if (!o->out)
+		o->out = twir_print_program(o->a, m, p);
 	/* what is printed is a program again */
 	struct twir_module *again = twir_module_new(o->a);
 	twir_parse(again, "printed", o->out);
@@ -79,9 +94,10 @@ static int check_file(struct tw_arena *a, const char *pass, const char *file)
 static void golden(void **state)
 {
 	(void)state;
-	static const char *const folders[] = {"inline_math",   "bound_within", "expand_mapping",   "specialise",
-					      "flatten_index", "lower_lanes",  "unroll_registers", "hoist",
-					      "share",	       "all"};
+	static const char *const folders[] = {
+		"inline_math", "bound_within",	   "expand_mapping", "specialise", "flatten_index",
+		"lower_lanes", "unroll_registers", "hoist",	     "share",	   "index",
+		"all"};
 	int failed = 0, count = 0;
 	for (int i = 0; i < TW_COUNT(folders); i++) {
 		struct tw_arena *a = arena_new();
