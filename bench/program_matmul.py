@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""How much of the core's multiply-add peak examples/programs/matmul_cpu.tw reaches, packing included.
+
+usage: program_matmul.py [--build DIR] [--size M,N,K] [--rounds N] [--program FILE.tw] [--cc COMMAND]
+
+Prints what bench/peak.c (built here and run alone) says the core can do, measured and as lanes x ports x clock, and what the example reaches on one
+thread. The clock of a core changes within milliseconds, and other work takes cache and memory: so the example takes turns with the multiply-add
+loop of peak.c, in one process, in processor time, and each run is held against the loop just before and just after it. Runs between which the
+clock changed are left out. Of the others it prints the median, the best tenth and the best: on a quiet machine they lie together.
+The exit code is 1 where the two peaks differ by more than 5%.
+"""
+import argparse
+import ctypes
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its waiting threads would count
+import numpy as np  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LOOPS = 4  # of multiply-adds, before and after each run
+F32 = 1
+
+
+def library(build):
+    lib = ctypes.CDLL(os.path.join(build, "libtilewright.so"))
+    lib.tilewright_last_error.restype = ctypes.c_char_p
+    return lib
+
+
+def check(lib, status):
+    if status:
+        raise SystemExit(lib.tilewright_last_error().decode())
+
+
+def aligned(*shape):
+    """Zeros where a cache line begins: what a run's own buffers have."""
+    room = np.zeros(int(np.prod(shape)) + 16, np.float32)
+    at = -room.ctypes.data % 64 // 4
+    return room[at:at + int(np.prod(shape))].reshape(shape)
+
+
+class Example:
+    """The program, compiled, with inputs and one thread."""
+
+    def __init__(self, lib, path, m, n, k):
+        rng = np.random.default_rng(0)
+        self.lib = lib
+        self.inputs = [aligned(*shape) for shape in ((m, k), (k, n), (n,))]
+        for x in self.inputs:
+            x[...] = rng.standard_normal(x.shape)
+        self.result = aligned(m, n)
+        self.context = ctypes.c_void_p()
+        program, model = ctypes.c_void_p(), ctypes.c_void_p()
+        check(lib, lib.tilewright_open_program_file(path.encode(), None, ctypes.byref(program)))
+        check(lib, lib.tilewright_compile_program(program, None, ctypes.byref(model)))
+        check(lib, lib.tilewright_create_context(model, 1, ctypes.byref(self.context)))
+        for i, x in enumerate(self.inputs):
+            dims = (ctypes.c_int64 * x.ndim)(*x.shape)
+            check(lib, lib.tilewright_set_input(self.context, i, F32, x.ndim, dims, x.ctypes.data_as(ctypes.c_void_p)))
+        check(lib, lib.tilewright_set_output(self.context, 0, self.result.ctypes.data_as(ctypes.c_void_p),
+                                             ctypes.c_size_t(self.result.nbytes)))
+
+    def run(self):
+        """Seconds of this thread's processor time: it is the only one that works."""
+        start = time.thread_time_ns()
+        check(self.lib, self.lib.tilewright_run(self.context))
+        return (time.thread_time_ns() - start) * 1e-9
+
+    def wrong(self):
+        a, b, bias = (x.astype(np.float64) for x in self.inputs)
+        want = np.maximum(a @ b + bias, 0)
+        return float(np.abs(self.result - want).max(initial=0)) > 1e-5 * max(1.0, float(want.max(initial=0)))
+
+
+SOURCE = os.path.join(ROOT, "bench", "peak.c")
+
+
+def build(cc, out, *options):
+    subprocess.run([*cc.split(), "-O2", *options, "-o", out, SOURCE, "-lm"], check=True)
+    return out
+
+
+def peak(cc, place):
+    """What the program says."""
+    done = subprocess.run([build(cc, os.path.join(place, "peak"))], capture_output=True, text=True)
+    if done.returncode == 2:
+        raise SystemExit(done.stderr.strip())
+    return dict(line.split() for line in done.stdout.splitlines())
+
+
+def peak_loop(cc, place):
+    """The program's loop, to be called from here."""
+    now = ctypes.CDLL(build(cc, os.path.join(place, "peak.so"), "-shared", "-fPIC")).peak_now
+    now.restype = ctypes.c_double
+    return now
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--size", default="768,768,768")
+    parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--program", default=os.path.join(ROOT, "examples", "programs", "matmul_cpu.tw"))
+    parser.add_argument("--cc", default="cc")
+    args = parser.parse_args()
+    m, n, k = (int(x) for x in args.size.split(","))
+    example = Example(library(args.build), args.program, m, n, k)
+    example.run()
+    if example.wrong():
+        raise SystemExit("the result is wrong")
+    with tempfile.TemporaryDirectory() as place:
+        alone = peak(args.cc, place)
+        now = peak_loop(args.cc, place)
+        operations, speeds, shares = 2.0 * m * n * k, [], []
+        for _ in range(args.rounds):
+            before = now(LOOPS)
+            speed = operations / example.run() * 1e-9
+            after = now(LOOPS)
+            if abs(before / after - 1) < 0.006:
+                speeds.append(speed)
+                shares.append(100 * speed / max(before, after))
+        if not shares:
+            raise SystemExit("the clock never stood still")
+    shares.sort()
+    measured, expected = float(alone["measured_gflops"]), float(alone["lanes_x_ports_x_clock_gflops"])
+    tenth = shares[-max(1, len(shares) // 10)]
+    print(f"peak, measured               {measured:6.1f} GFLOP/s  ({alone['vectors']})")
+    print(f"peak, lanes x ports x clock  {expected:6.1f} GFLOP/s  ({alone['lanes']} x {alone['ports']} x {alone['clock_ghz']} GHz x 2)")
+    print(f"{os.path.basename(args.program)} {m}x{n}x{k}  {max(speeds):6.1f} GFLOP/s at best")
+    print(f"of the peak beside it: median {statistics.median(shares):.1f}%, best tenth {tenth:.1f}%, best {shares[-1]:.1f}%"
+          f"  ({len(shares)} of {args.rounds} runs)")
+    return 1 if abs(measured / expected - 1) > 0.05 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
