@@ -174,12 +174,77 @@ static void implicit_matmul(struct tw_opctx *x, const struct conv *c)
 	tw_define(x, y, axes, add_bias(x, sum, i[1]));
 }
 
+/* The input with its padding, as far as windows reach. */
+static struct twir_tensor *padded(struct tw_opctx *x, const struct conv *c)
+{
+	const struct tw_window *w = &c->w;
+	struct twir_module *m = x->m;
+	E shape[TWIR_MAX_RANK] = {tw_in_dim(x, 0, 0), tw_in_dim(x, 0, 1)}, at[TWIR_MAX_RANK], *i, inside = NULL;
+	for (int d = 0; d < w->n; d++) {
+		const E last = twir_mul(m, twir_sub(m, w->out[d], twir_index(m, 1)), twir_index(m, w->stride[d]));
+		const E reach = twir_add(m, last, twir_index(m, (w->kernel[d] - 1) * w->dilation[d] + 1));
+		shape[2 + d] = tw_simplify(x, twir_max(m, reach, twir_index(m, 0)));
+	}
+	struct twir_tensor *t = tw_temp(x, "padded", tw_in_type(x, 0), 2 + w->n, shape);
+	struct twir_var **axes = tw_axes(x, t, &i);
+	at[0] = i[0];
+	at[1] = i[1];
+	for (int d = 0; d < w->n; d++) {
+		at[2 + d] = tw_simplify(x, twir_sub(m, i[2 + d], w->begin[d]));
+		if (w->may_start_before[d])
+			tw_both(x, &inside, twir_le(m, w->begin[d], i[2 + d]));
+		if (w->may_end_after[d])
+			tw_both(x, &inside, twir_lt(m, at[2 + d], w->in[d]));
+	}
+	const E value = tw_load(x, tw_x(x, 0), 2 + w->n, at);
+	tw_define(x, t, axes, tw_where_inside(x, inside, value, tw_like(x, value, 0)));
+	return t;
+}
+
+enum {
+	FEW_INPUTS = 4
+}; /* channels that lanes cannot run over: windows are read where they are, one element at a time */
+
+/* Y[n, m, pixel..] = sum over channels and taps, of a padded copy of the input: no guard and no quotient stands between a window and its elements. */
+static void few_channels(struct tw_opctx *x, const struct conv *c)
+{
+	const struct tw_window *w = &c->w;
+	struct twir_module *m = x->m;
+	bool pads = false;
+	for (int d = 0; d < w->n; d++)
+		pads = pads || w->may_start_before[d] || w->may_end_after[d];
+	struct twir_tensor *from = pads ? padded(x, c) : tw_x(x, 0);
+	struct twir_tensor *y = tw_y(x, 0);
+	E *i, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, y, &i), *fold[TWIR_MAX_RANK];
+	int n = 1;
+	extent[0] = twir_index(m, c->cg);
+	fold[0] = tw_fold_axis(x, "c", extent[0]);
+	at[0] = i[0];
+	tap[0] = i[1];
+	at[1] = tap[1] = twir_var(m, fold[0]);
+	for (int d = 0; d < w->n; d++) {
+		tap[2 + d] = twir_index(m, 0);
+		if (w->kernel[d] > 1) {
+			extent[n] = twir_index(m, w->kernel[d]);
+			fold[n] = tw_fold_axis(x, "k", extent[n]);
+			tap[2 + d] = twir_var(m, fold[n++]);
+		}
+		at[2 + d] = twir_add(m, twir_mul(m, i[2 + d], twir_index(m, w->stride[d])),
+				     twir_mul(m, tap[2 + d], twir_index(m, w->dilation[d])));
+	}
+	const E product = twir_mul(m, tw_load(x, tw_x(x, 1), 2 + w->n, tap), tw_load(x, from, 2 + w->n, at));
+	tw_define(x, y, axes, add_bias(x, twir_fold(m, TWIR_Add, n, fold, extent, product), i[1]));
+}
+
 static void compute_conv(struct tw_opctx *x)
 {
 	struct conv c = {0};
 	read_conv(x, &c, false);
 	if (c.cg == 1 && c.group > 1 && c.mg <= 8)
 		direct(x, &c);
+	else if (c.group == 1 && c.cg <= FEW_INPUTS)
+		few_channels(x, &c);
 	else
 		implicit_matmul(x, &c);
 }

@@ -36,8 +36,8 @@ void cpu_compile_flags(struct command *c, const struct tw_target *t, const struc
 {
 	command_add(c, tc->command);
 	command_add(c, common);
-	if (!tc->is_clang)
-		command_add(c, "-fno-tree-loop-distribute-patterns");
+	if (!tc->is_clang) /* values that it carried from turn to turn would take the registers that tiles need */
+		command_add(c, "-fno-tree-loop-distribute-patterns -fno-predictive-commoning");
 	if (is_zig(tc)) /* it adds traps by default */
 		command_add(c, "-fno-sanitize=all");
 	command_add(c, isa_flags(t));
