@@ -33,8 +33,8 @@ struct tw_rows {
 /* Attention: two products with a row program between them. Scores of a row are sums over depth of q * k; the stages make weights of them; the anchor is the sum
  * over the row's elements of weight * v. All over the rows' axes, the element, depth or column. */
 struct tw_attention {
-	const struct tw_rows *rows; /* one fold axis: the keys */
-	int query;		    /* row[query]: the queries, on which neither k nor v depends */
+	const struct tw_rows *rows;	      /* one fold axis: the keys */
+	int query;			      /* row[query]: the queries, on which neither k nor v depends */
 	struct twir_tensor *scores, *weights; /* what stages load and define instead of memory */
 	const struct twir_expr *q, *k, *v;
 	struct twir_var *depth, *column;
@@ -54,7 +54,8 @@ struct tw_task {
 		consumer; /* NULL, or one injective definition that loads anchor->out at one place, by an invertible index map */
 	const struct tw_rows
 		*rows; /* NULL, or: a row program; the anchor is its last definition, producers are inlined */
-	const struct tw_attention *attention; /* NULL, or: what the anchor is the second product of; rows is NULL then */
+	const struct tw_attention
+		*attention; /* NULL, or: what the anchor is the second product of; rows is NULL then */
 	/* keys: tensors whose values are known when the model is compiled; what is prepared joins them. NULL: prepare nothing. */
 	struct tw_map *constants;
 	bool exact; /* sums may not be regrouped in ways that lose accuracy (Winograd) */

@@ -138,8 +138,8 @@ static void shared_anchor_stays(struct world *w)
 
 static void batchnorm_folds(struct world *w)
 {
-	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 8, 8}),
-		    k = constant(w, "w", 4, (int64_t[]){6, 4, 3, 3}, -1, 0.01f);
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 8, 8, 8}),
+		    k = constant(w, "w", 4, (int64_t[]){6, 8, 3, 3}, -1, 0.01f);
 	const tw_id scale = constant(w, "scale", 1, (int64_t[]){6}, 1, 0.5f),
 		    shift = constant(w, "B", 1, (int64_t[]){6}, 0, 1);
 	const tw_id mean = constant(w, "mean", 1, (int64_t[]){6}, 2, 1),
@@ -158,7 +158,7 @@ static void batchnorm_folds(struct world *w)
 		const float *nw = w->g->tensors.at[n->in[1]].data, *nb = w->g->tensors.at[n->in[2]].data;
 		for (int c5 = 0; c5 < 6; c5++) {
 			const double factor = (1 + 0.5 * c5) / sqrt(1.0 + c5 + 1e-5);
-			assert_float_equal(nw[c5 * 36], (-1 + 0.01 * c5 * 36) * factor, 1e-5);
+			assert_float_equal(nw[c5 * 72], (-1 + 0.01 * c5 * 72) * factor, 1e-5);
 			assert_float_equal(nb[c5], c5 - (2 + c5) * factor, 1e-5);
 		}
 	}
