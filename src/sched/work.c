@@ -7,13 +7,29 @@ struct sum {
 	const struct twir_expr *ops; /* of one element */
 };
 
+/* Operations on numbers: neither indices, conditions nor choices. */
+static void count_number(void *arg, const struct twir_expr *e)
+{
+	const bool choice = e->kind == TWIR_Cond || e->kind == TWIR_Select || e->kind == TWIR_Cast;
+	const bool leaf = e->n == 0 || e->kind == TWIR_Load || e->kind == TWIR_Fold;
+	if (!choice && !leaf && e->type.scalar != TWIR_INDEX && e->type.scalar != TWIR_I1)
+		*(int *)arg += e->kind == TWIR_Call ? 20 : 1;
+}
+
+static int numbers(const struct twir_expr *e)
+{
+	int n = 0;
+	twir_visit_expr(e, count_number, &n);
+	return n;
+}
+
 static void see_op(void *arg, const struct twir_expr *e)
 {
 	struct sum *s = arg;
 	if (e->kind != TWIR_Fold)
 		return;
 	struct twir_module *m = s->m;
-	const struct twir_expr *one = twir_index(m, tw_cost(e->arg[0]) + 1);
+	const struct twir_expr *one = twir_index(m, numbers(e->arg[0]) + 1);
 	for (int i = 1; i < e->n; i++)
 		one = twir_mul(m, one, e->arg[i]);
 	s->ops = twir_add(m, s->ops, one);
@@ -33,7 +49,7 @@ static bool of_symbols(const struct twir_expr *e)
 
 static const struct twir_expr *definition_work(struct twir_module *m, const struct twir_compute *c)
 {
-	struct sum s = {m, twir_index(m, tw_has_fold(c->value) ? 0 : tw_cost(c->value))};
+	struct sum s = {m, twir_index(m, tw_has_fold(c->value) ? 0 : numbers(c->value))};
 	twir_visit_expr(c->value, see_op, &s);
 	const struct twir_expr *all = s.ops;
 	for (int d = 0; d < c->out->rank; d++)
