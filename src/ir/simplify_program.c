@@ -171,8 +171,14 @@ static struct twir_stmt *formap(struct pass *p, const struct twir_stmt *s)
 	for (int d = 0; d < n; d++) {
 		const struct twir_expr *v = twir_var(p->m, s->u.formap.vars[d]);
 		assume_below(p, v, extent[d]);
-		if (bounded && r->u.formap.bounds[d])
-			assume_below(p, v, r->u.formap.bounds[d]);
+		if (!bounded || !r->u.formap.bounds[d])
+			continue;
+		assume_below(p, v, r->u.formap.bounds[d]);
+		/* One task is left: the verifier sees that no two lanes meet. */
+		const struct twir_expr *one = twir_index(p->m, 1);
+		if (!twir_prove(&p->f, twir_le(p->m, extent[d], one)) && twir_range_of(&p->f, v).hi == 0 &&
+		    twir_range_of(&p->f, r->u.formap.bounds[d]).lo == 1)
+			r->u.formap.bounds[d] = one;
 	}
 	r->u.formap.body = block(p, s->u.formap.body);
 	twirs_pop(&p->f);

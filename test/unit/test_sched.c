@@ -136,6 +136,18 @@ static const struct sched_case cases[] = {
 	 0,
 	 {NULL},
 	 {{0}, {-1}}},
+	{"matmul whose last panel has one column", /* of 32 or 48: no two lanes may be seen to store it */
+	 "tensor A: f32[29, 11]; tensor B: f32[11, 289]; tensor b: f32[289];"
+	 "define C: f32[29, 289] = (i, j) => sum(k < 11, A[i, k] * B[k, j]); define Y: f32[29, 289] = (i, j) => C[i, "
+	 "j] "
+	 "+ b[j];",
+	 "C",
+	 "",
+	 "Y",
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}}},
 	{"matmul of transposed operands",
 	 "tensor A: f32[11, 29]; tensor B: f32[35, 11]; define T: f32[29, 11] = (i, k) => A[k, i];"
 	 "define U: f32[11, 35] = (k, j) => B[j, k]; define C: f32[29, 35] = (i, j) => sum(k < 11, T[i, k] * U[k, j]);",
