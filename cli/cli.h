@@ -44,6 +44,8 @@ struct args {
 	struct pair inputs[256];
 	struct sizes sizes, fixed;
 	const char *out, *dump, *isa, *dump_tensors, *compare;
+	int nops;
+	const char *ops[64];				   /* --op [[DOMAIN::]NAME=]FILE.tw */
 	const char *stage, *emit, *engine, *target, *name; /* of programs */
 	int threads, runs, warmup;			   /* runs -1: not given */
 	bool random, json, profile, constants, no_cache, verify, plain, exact, time, unproved;

@@ -66,6 +66,14 @@ static int take_fix(struct args *a, const char *value, struct problem *p)
 	return take_size(&a->fixed, value, p);
 }
 
+static int take_op(struct args *a, const char *value, struct problem *p)
+{
+	if (a->nops == COUNT(a->ops))
+		return problem_set(p, EXIT_USAGE, "more than %d operators", a->nops);
+	a->ops[a->nops++] = value;
+	return EXIT_DONE;
+}
+
 static int take_out(struct args *a, const char *value, struct problem *p)
 {
 	(void)p;
@@ -289,6 +297,13 @@ static int take_atol(struct args *a, const char *value, struct problem *p)
 	{                                                                                                              \
 		"--exact", NULL, "no faster algorithm that is less accurate (Winograd's convolution)", take_exact      \
 	}
+#define O_OP                                                                                                           \
+	{                                                                                                              \
+		"--op", "[[DOMAIN::]NAME=]FILE.tw",                                                                    \
+			"nodes of the operator NAME (default: the file's name) are what FILE.tw says: definitions, a " \
+			"program or a launch function; of DOMAIN (default: of any); may be repeated",                  \
+			take_op                                                                                        \
+	}
 #define O_NO_CACHE                                                                                                     \
 	{                                                                                                              \
 		"--no-cache", NULL, "compile anew and keep nothing", take_no_cache                                     \
@@ -323,6 +338,7 @@ static const struct command_option run_options[] = {
 	 "code 1 if one differs by more than 1e-4 of its largest magnitude, or in shape, type or places of NaN",
 	 take_compare},
 	{"--no-optimise", NULL, "neither rewrite nor fuse nodes: slower", take_no_optimise},
+	O_OP,
 	O_ISA,
 	O_EXACT,
 	O_NO_CACHE,
@@ -338,6 +354,7 @@ static const struct command_option bench_options[] = {
 	{"--profile", NULL,
 	 "each step's time, rates and their share of what the machine can do, what bounds it, schedule and sizes",
 	 take_profile},
+	O_OP,
 	O_ISA,
 	O_EXACT,
 	O_NO_CACHE,
@@ -347,15 +364,16 @@ static const struct command_option test_options[] = {
 	{"--rtol", "R", "relative tolerance (default: the folder's meta.json, else 1e-3)", take_rtol},
 	{"--atol", "A", "absolute tolerance (default: the folder's meta.json, else 1e-7)", take_atol},
 	O_THREADS,
+	O_OP,
 	O_ISA,
 	O_EXACT,
 	O_NO_CACHE,
 	{0}};
 static const struct command_option check_options[] = {{0}};
 static const struct command_option show_options[] = {
-	O_DIM, O_FIX,	{"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
-	O_ISA, O_EXACT, O_NO_CACHE,
-	{0}};
+	O_DIM,	    O_FIX, {"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
+	O_OP,	    O_ISA, O_EXACT,
+	O_NO_CACHE, {0}};
 static const struct command_option info_options[] = {{0}};
 static const struct command_option program_options[] = {
 	{"--name", "NAME",

@@ -2,6 +2,27 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* [[DOMAIN::]NAME=]FILE.tw */
+static tilewright_status add_operator(tilewright_options *o, const char *text)
+{
+	const char *equal = strchr(text, '='), *path = equal ? equal + 1 : text;
+	const char *slash = strrchr(path, '/'), *start = equal ? text : slash ? slash + 1 : path;
+	const char *end = equal ? equal : strrchr(start, '.');
+	if (end == NULL || end == start)
+		end = start + strlen(start);
+	char *name = strndup(start, (size_t)(end - start));
+	if (name == NULL)
+		return TILEWRIGHT_ERROR_MEMORY;
+	char *colons = equal ? strstr(name, "::") : NULL;
+	if (colons)
+		*colons = '\0';
+	const tilewright_status s =
+		tilewright_add_operator_file(o, colons ? name : NULL, colons ? colons + 2 : name, path);
+	free(name);
+	return s;
+}
 
 int cli_make_options(const struct args *a, bool quiet, tilewright_options **o, struct problem *p)
 {
@@ -9,6 +30,8 @@ int cli_make_options(const struct args *a, bool quiet, tilewright_options **o, s
 	if (*o == NULL)
 		return problem_status(p, TILEWRIGHT_ERROR_MEMORY);
 	tilewright_status s = tilewright_set_isa(*o, a->isa);
+	for (int i = 0; s == TILEWRIGHT_OK && i < a->nops; i++)
+		s = add_operator(*o, a->ops[i]);
 	for (int i = 0; s == TILEWRIGHT_OK && i < a->fixed.n; i++)
 		s = tilewright_fix_symbol(*o, a->fixed.at[i].symbol, a->fixed.at[i].value);
 	if (s == TILEWRIGHT_OK)

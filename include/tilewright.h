@@ -120,6 +120,17 @@ TILEWRIGHT_API tilewright_status tilewright_use_cache(tilewright_options *option
    NULL: none. */
 TILEWRIGHT_API tilewright_status tilewright_set_dump(tilewright_options *options, const char *folder);
 
+/* Gives an operator: nodes of this name, and domain (NULL: of any; "": ONNX's own), are what the text says, in the
+   language of tensor programs. `tensor` declarations and definitions: the tensors are the inputs in order, but for those
+   named like an attribute of the node, whose value they get; definitions that no other one reads are the outputs in order. A
+   program or launch function of the operator's name, or the only one: its parameters are the inputs and the output.
+   Symbols get their values from the inputs' sizes and from integer attributes of their name. Both are fused with the nodes
+   around them. What is given later goes first. file: what errors call the text; NULL: the name. */
+TILEWRIGHT_API tilewright_status tilewright_add_operator(tilewright_options *options, const char *domain,
+							 const char *name, const char *file, const char *text);
+TILEWRIGHT_API tilewright_status tilewright_add_operator_file(tilewright_options *options, const char *domain,
+							      const char *name, const char *path);
+
 /* 0: neither rewrites the graph nor fuses anything, so that each node's results are written as they are. Slower; made
    to look for faults with. */
 TILEWRIGHT_API tilewright_status tilewright_set_optimise(tilewright_options *options, int optimise);

@@ -14,6 +14,8 @@ tilewright_status tilewright_fail(enum tw_code code, const char *fmt, ...) TW_PR
 struct tilewright_options {
 	int jobs;
 	char isa[16]; /* "": the host's */
+	int noperators;
+	struct tw_operator_text *operators;
 	bool use_cache, plain, keep, exact;
 	char *dump;
 	int nfixed;
@@ -44,5 +46,7 @@ struct tilewright_model {
 enum tw_code tilewright_wrap_model(struct twrt_model *rt, double compile_ms, double load_ms, bool cached,
 				   tilewright_model **out, struct tw_error *e);
 double tilewright_now_ms(void);
+/* api_program.c: a file as text (malloc); NULL: *status tells why. */
+char *tilewright_read_text(const char *path, tilewright_status *status);
 
 #endif

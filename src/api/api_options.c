@@ -21,6 +21,13 @@ void tilewright_free_options(tilewright_options *o)
 		return;
 	for (int i = 0; i < o->nfixed; i++)
 		free(o->fixed_names[i]);
+	for (int i = 0; i < o->noperators; i++) {
+		free((char *)(uintptr_t)o->operators[i].domain);
+		free((char *)(uintptr_t)o->operators[i].name);
+		free((char *)(uintptr_t)o->operators[i].file);
+		free((char *)(uintptr_t)o->operators[i].text);
+	}
+	free(o->operators);
 	free(o->fixed_names);
 	free(o->fixed_values);
 	free(o->dump);
@@ -84,6 +91,40 @@ tilewright_status tilewright_fix_symbol(tilewright_options *o, const char *symbo
 	o->fixed_names[o->nfixed] = copy;
 	o->fixed_values[o->nfixed++] = value;
 	return TILEWRIGHT_OK;
+}
+
+tilewright_status tilewright_add_operator(tilewright_options *o, const char *domain, const char *name, const char *file,
+					  const char *text)
+{
+	NEED_OPTIONS(o);
+	if (name == NULL || name[0] == '\0' || text == NULL)
+		return API_FAIL(TW_ERR_USAGE, "an operator needs a name and a text");
+	struct tw_operator_text t = {domain ? strdup(domain) : NULL, strdup(name), strdup(file ? file : name),
+				     strdup(text)};
+	if ((domain && t.domain == NULL) || t.name == NULL || t.file == NULL || t.text == NULL ||
+	    !grow((void **)&o->operators, o->noperators, sizeof(*o->operators))) {
+		free((char *)(uintptr_t)t.domain);
+		free((char *)(uintptr_t)t.name);
+		free((char *)(uintptr_t)t.file);
+		free((char *)(uintptr_t)t.text);
+		return API_FAIL(TW_ERR_MEMORY, "no memory for options");
+	}
+	o->operators[o->noperators++] = t;
+	return TILEWRIGHT_OK;
+}
+
+tilewright_status tilewright_add_operator_file(tilewright_options *o, const char *domain, const char *name,
+					       const char *path)
+{
+	NEED_OPTIONS(o);
+	tilewright_status s;
+	if (path == NULL)
+		return API_FAIL(TW_ERR_USAGE, "path is NULL");
+	char *text = tilewright_read_text(path, &s);
+	if (text)
+		s = tilewright_add_operator(o, domain, name, path, text);
+	free(text);
+	return s;
 }
 
 tilewright_status tilewright_use_cache(tilewright_options *o, int use)
@@ -184,6 +225,8 @@ struct tw_compile_options tilewright_compile_options(const tilewright_options *o
 					   .nfixed = o->nfixed,
 					   .fixed_names = (const char *const *)o->fixed_names,
 					   .fixed_values = o->fixed_values,
+					   .noperators = o->noperators,
+					   .operators = o->operators,
 					   .use_cache = o->use_cache,
 					   .plain = o->plain,
 					   .keep = o->keep,

@@ -53,8 +53,7 @@ tilewright_status tilewright_open_program(const char *name, const char *text, co
 	return TILEWRIGHT_OK;
 }
 
-/* NULL: *status tells why. */
-static char *read_text(const char *path, tilewright_status *status)
+char *tilewright_read_text(const char *path, tilewright_status *status)
 {
 	FILE *f = fopen(path, "rb");
 	char *text = NULL;
@@ -96,7 +95,7 @@ tilewright_status tilewright_open_program_file(const char *path, const char *whi
 		return API_FAIL(TW_ERR_USAGE, "path or program is NULL");
 	*program = NULL;
 	tilewright_status s;
-	char *text = read_text(path, &s);
+	char *text = tilewright_read_text(path, &s);
 	if (text)
 		s = tilewright_open_program(path, text, which, program);
 	free(text);

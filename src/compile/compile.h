@@ -19,6 +19,11 @@ struct tw_compile_options {
 	bool plain;	/* no rewriting of the graph, no fusion: a kernel for each compute definition of each node */
 	bool exact;	/* nothing that trades accuracy for speed: no Winograd */
 	bool keep;	/* tensors between the steps become outputs, behind the model's own: keep.c */
+	int noperators; /* made of text: ops/custom.h */
+	const struct tw_operator_text {
+		const char *domain; /* NULL: any */
+		const char *name, *file, *text;
+	} * operators;
 	const char *dump_dir;				     /* the program after each pass; NULL: none */
 	void (*log)(void *arg, int level, const char *text); /* enum tw_log_level; NULL: none */
 	void *log_arg;

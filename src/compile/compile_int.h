@@ -20,6 +20,7 @@ struct twc {
 	struct twir_module *m;
 	struct tw_graph *g;
 	const struct tw_compile_options *o;
+	bool reference; /* nodes are evaluated by their definitions */
 	struct tw_onnx_files files;
 	struct tw_target target;
 	struct tw_toolchain toolchain;

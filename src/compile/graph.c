@@ -1,6 +1,7 @@
 /* Model bytes to an inferred graph. A model whose shapes, or what must hold in its branches, depend on the values of small integer inputs (a shape, a count, limits given as data) is read again with
  * a symbol for each such value: the runtime reads them before it plans the memory of a run. */
 #include "compile/compile_int.h"
+#include "ops/custom.h"
 
 #define MOST_VALUES 16 /* elements of an input that may decide shapes */
 
@@ -39,6 +40,14 @@ static void read_graph(void *arg)
 	const struct reading *r = arg;
 	struct twc *c = r->c;
 	const struct tw_compile_options *o = c->o;
+	struct tw_custom *custom = ARENA_ARRAY(c->arena, struct tw_custom, o->noperators);
+	for (int i = 0; i < o->noperators; i++) {
+		custom[i] = (struct tw_custom){.domain = o->operators[i].domain,
+					       .name = o->operators[i].name,
+					       .file = o->operators[i].file,
+					       .text = o->operators[i].text};
+		tw_custom_row(c->arena, c->target.lanes, &custom[i]);
+	}
 	const struct tw_onnx_source source = {.bytes = r->model,
 					      .size = (size_t)r->bytes,
 					      .name = "model",
@@ -46,11 +55,14 @@ static void read_graph(void *arg)
 					      .files = &c->files,
 					      .nfixed = o->nfixed,
 					      .fixed_names = o->fixed_names,
-					      .fixed_values = o->fixed_values};
+					      .fixed_values = o->fixed_values,
+					      .ncustom = o->noperators,
+					      .custom = custom};
 	c->m = twir_module_new(c->arena);
 	c->m->lanes = c->target.lanes;
 	c->g = tw_onnx_import(c->arena, c->m, &source);
 	c->g->wants_values = !r->values;
+	c->g->reference = c->reference;
 	if (r->values)
 		name_values(c);
 	tw_infer(c->g);

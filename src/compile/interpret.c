@@ -182,7 +182,7 @@ static void interpret(void *arg)
 /* Each step on a reading of its own. */
 static enum tw_code step(struct job *j, const struct tw_compile_options *o, void (*f)(void *), struct tw_error *e)
 {
-	struct twc c = {.o = o, .arena = arena_new()};
+	struct twc c = {.o = o, .arena = arena_new(), .reference = true};
 	if (!c.arena) {
 		tw_error_set(e, TW_ERR_MEMORY, "out of memory");
 		return TW_ERR_MEMORY;

@@ -35,6 +35,12 @@ static void make_key(void *arg)
 		   c->o->isa ? c->o->isa : tw_isa_name(c->target.isa), c->target.lanes, c->target.vector_bytes,
 		   c->target.vector_registers, c->target.has_fma);
 	buf_printf(&b, "plain %d keep %d exact %d\n", c->o->plain, c->o->keep, c->o->exact);
+	for (int i = 0; i < c->o->noperators; i++) {
+		const struct tw_operator_text *t = &c->o->operators[i];
+		char hash[33];
+		tw_hash128_hex(t->text, strlen(t->text), hash);
+		buf_printf(&b, "operator %s::%s %s\n", t->domain ? t->domain : "*", t->name, hash);
+	}
 	for (int i = 0; i < c->o->nfixed; i++)
 		buf_printf(&b, "fixed %s %lld\n", c->o->fixed_names[i], (long long)c->o->fixed_values[i]);
 	for (int i = 0; i < c->files.list.n; i++) {

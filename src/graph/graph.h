@@ -91,6 +91,7 @@ struct tw_graph {
 	/* A requirement inside a branch that only data decides is refused, for want of values; else it counts always. */
 	bool wants_values;
 	VEC(struct tw_assumed) assumed; /* innermost last; a requirement counts only where they hold */
+	bool reference;			/* definitions are to be evaluated: programs do not stand for them */
 	VEC(struct tw_flow *) flows;	/* loops and branches (ops/flow.h); nodes refer to them by number */
 };
 

@@ -297,6 +297,10 @@ struct twir_compute {
 	struct twir_var **axes; /* out->rank of them, extents = out->shape */
 	const struct twir_expr *value;
 	const char *origin; /* the graph node it came from, for errors and tables; NULL: none */
+	/* Programs over compute tensors that make out, in order, as somebody has scheduled them; value then only says what they load, and nothing evaluates
+	   it. 0: none. */
+	int nprograms;
+	struct twir_program **programs;
 };
 
 struct twir_program {

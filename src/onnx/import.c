@@ -4,7 +4,7 @@
  * as numbers and symbols; types of intermediate tensors are left to inference. Malformed models raise TW_ERR_MODEL
  * at once; everything that is not supported is gathered first and raised as one TW_ERR_UNSUPPORTED. */
 #include "onnx/onnx_int.h"
-#include "ops/op.h"
+#include "ops/custom.h"
 
 #include <inttypes.h>
 
@@ -221,20 +221,26 @@ static void import_constant(struct importer *x, const struct onnx_node *n)
 	bind(x, n->out[0], id);
 }
 
+static const struct tw_op *find_op(const struct importer *x, const struct onnx_node *n)
+{
+	const struct tw_op *own = tw_custom_find(x->src->custom, x->src->ncustom, n->domain, n->op_type);
+	return own ? own : tw_op_find(n->domain, n->op_type, n->opset);
+}
+
 static void check_node(struct importer *x, const struct onnx_node *n)
 {
 	const char *domain = *n->domain ? n->domain : "ai.onnx";
 	if (!n->opset)
 		tw_raise(TW_ERR_MODEL, "node '%s' (%s): the model imports no opset of domain %s", n->name, n->op_type,
 			 domain);
-	const struct tw_op *op = tw_op_find(n->domain, n->op_type, n->opset);
+	const struct tw_op *op = find_op(x, n);
 	const char *label = arena_printf(x->arena, "%s (%s, opset %d)", n->op_type, domain, n->opset);
 	const char *name = *n->name || !n->nout ? n->name : n->out[0]; /* without a name: that of what it makes */
 	if (!op && tw_op_any(n->domain, n->op_type)) {
 		report(x, name, arena_printf(x->arena, "%s: operator is not supported at this opset", label));
 	} else if (!op) {
 		report(x, name, arena_printf(x->arena, "%s: operator is not supported", label));
-	} else {
+	} else if (!(op->flags & TW_OP_CUSTOM)) {
 		for (int i = 0; i < n->nattrs; i++) {
 			const struct tw_attr_spec *s = op->attrs;
 			while (s && s->name && strcmp(s->name, n->attrs[i].name))
@@ -274,7 +280,7 @@ static void add_node(struct importer *x, const struct onnx_node *n)
 		nin--; /* trailing absent inputs are no inputs */
 	while (nout && out[nout - 1] == TW_NONE)
 		nout--;
-	const struct tw_op *op = tw_op_find(n->domain, n->op_type, n->opset);
+	const struct tw_op *op = find_op(x, n);
 	struct tw_attr *attrs = ARENA_ARRAY(x->arena, struct tw_attr, n->nattrs);
 	for (int k = 0; k < n->nattrs; k++) {
 		const char *reason = NULL;

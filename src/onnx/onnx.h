@@ -9,6 +9,8 @@
 
 #include "graph/graph.h"
 
+struct tw_custom;
+
 enum { TW_ONNX_MIN_OPSET = 1, TW_ONNX_MAX_OPSET = 28, TW_ONNX_MIN_IR = 3, TW_ONNX_MAX_IR = 14 };
 
 /* Files mapped for external data. Zeroed by the caller, closed by the caller after the graph's last use (and before
@@ -46,6 +48,8 @@ struct tw_onnx_source {
 	int nfixed;		     /* symbols given a value: by their name in the file, or as the module spells it */
 	const char *const *fixed_names;
 	const int64_t *fixed_values;
+	int ncustom; /* operators that the caller has given, which come first (ops/custom.h) */
+	const struct tw_custom *custom;
 	int nconstants; /* graph inputs turned into constants (name says which); data must outlive the graph */
 	const struct tw_onnx_tensor *constants;
 };

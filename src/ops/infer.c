@@ -23,7 +23,7 @@ static void check_row(struct tw_opctx *x)
 	for (int i = 0; i < op->in.min; i++)
 		if (n->in[i] == TW_NONE)
 			tw_op_fail(x, TW_ERR_MODEL, "input %d is missing", i);
-	for (int i = 0; i < n->nattrs; i++) {
+	for (int i = 0; i < n->nattrs && !(op->flags & TW_OP_CUSTOM); i++) {
 		const struct tw_attr_spec *s = op->attrs;
 		while (s && s->name && strcmp(s->name, n->attrs[i].name))
 			s++;
@@ -41,7 +41,7 @@ static void check_row(struct tw_opctx *x)
 static bool worth_evaluating(struct tw_opctx *x)
 {
 	const struct tw_node *n = x->node;
-	if (!n->op->compute || (n->op->flags & TW_OP_FLOW))
+	if (!n->op->compute || (n->op->flags & (TW_OP_FLOW | TW_OP_PROGRAM)))
 		return false;
 	bool known = true;
 	for (int i = 0; i < n->nin; i++)

@@ -30,7 +30,9 @@ enum tw_op_flags {
 	TW_OP_INDEXES = 32, /* input 1 holds indices along `axis` of input 0 */
 	TW_OP_FLOW = 128,   /* its definitions lie in or begin or end a loop or branch: not evaluated beforehand */
 	TW_OP_INDEXES_ND = 64, /* input 1 holds coordinates in input 0, behind `batch_dims` axes */
-	TW_OP_IMAGE = 256      /* input 0 and output 0 are feature maps [batch, channels, spatial..] */
+	TW_OP_IMAGE = 256,     /* input 0 and output 0 are feature maps [batch, channels, spatial..] */
+	TW_OP_CUSTOM = 512,    /* made of a text, which judges its attributes itself (custom.h) */
+	TW_OP_PROGRAM = 1024   /* .. of a program: its value cannot be evaluated beforehand */
 };
 
 struct tw_op {
@@ -44,6 +46,7 @@ struct tw_op {
 	unsigned flags;
 	void (*infer)(struct tw_opctx *x);   /* sets type and shape of every output; checks inputs and attributes */
 	void (*compute)(struct tw_opctx *x); /* defines every output (and temporaries) with tw_define */
+	const struct tw_custom *custom;	     /* custom.h; NULL: an operator of ours */
 };
 
 /* Control flow between definitions: a mark stands in front of definition `at`. */

@@ -5,7 +5,7 @@
 
 static bool constant_inputs(const struct tw_graph *g, const struct tw_node *n)
 {
-	if (n->op->flags & (TW_OP_RANDOM | TW_OP_HOST | TW_OP_FLOW))
+	if (n->op->flags & (TW_OP_RANDOM | TW_OP_HOST | TW_OP_FLOW | TW_OP_PROGRAM))
 		return false;
 	for (int i = 0; i < n->nattrs; i++)
 		if (n->attrs[i].kind == TW_ATTR_GRAPH)

@@ -517,7 +517,7 @@ static void read_definitions(struct grouping *x)
 		add_origin(x->a, p, x->g->nodes.at[p->node].name);
 		if (!p->c)
 			continue;
-		p->anchor = tw_has_fold(p->c->value);
+		p->anchor = p->c->nprograms || tw_has_fold(p->c->value);
 		map_set_ptr(&x->by_tensor, p->c->out, (void *)(uintptr_t)(i + 1));
 		link_loads(x, i);
 		p->constant = depends_on_constants(x, p->c);

@@ -487,7 +487,7 @@ void group_find_rows(struct grouping *x)
 {
 	for (int i = 0; i < x->n; i++) {
 		const struct group_def *d = &x->def[i];
-		if (!d->c || !d->anchor || d->gone || d->rows)
+		if (!d->c || !d->anchor || d->gone || d->rows || d->c->nprograms)
 			continue;
 		struct rows_search s = {.x = x, .m = x->m, .rows = ARENA_NEW(x->a, struct tw_rows)};
 		struct tw_stage stage;

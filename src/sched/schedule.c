@@ -14,6 +14,8 @@ static const struct tw_template *choose(const struct tw_task *task, const struct
 
 const char *tw_schedule_name(const struct tw_task *task, const struct tw_target *t)
 {
+	if (task->anchor->nprograms)
+		return "text";
 	if (task->rows || task->attention)
 		return task->rows ? "rows" : "attention";
 	const struct tw_template *chosen = choose(task, t);
@@ -82,6 +84,14 @@ void tw_schedule_point(const struct tw_task *task, const struct tw_target *t, co
 void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out)
 {
 	struct twir_module *m = task->m;
+	for (int i = 0; i < task->anchor->nprograms; i++) {
+		struct tw_kernel k = {.program = task->anchor->programs[i], .schedule = "text"};
+		vec_push(m->arena, &out->kernels, k);
+	}
+	if (task->anchor->nprograms) {
+		fuse(task, out);
+		return;
+	}
 	if (task->rows || task->attention) {
 		struct tw_kernel k = {.program = task->rows ? tw_rows_schedule(m, task->name, task->rows, t)
 							    : tw_attention_schedule(task, t),
