@@ -46,7 +46,7 @@ struct tilewright_model {
 enum tw_code tilewright_wrap_model(struct twrt_model *rt, double compile_ms, double load_ms, bool cached,
 				   tilewright_model **out, struct tw_error *e);
 double tilewright_now_ms(void);
-/* api_program.c: a file as text (malloc); NULL: *status tells why. */
+/* api_text.c: a file as text (malloc); NULL: *status tells why. */
 char *tilewright_read_text(const char *path, tilewright_status *status);
 
 #endif
