@@ -27,6 +27,9 @@ struct tw_definitions {
 };
 void opt_lower(struct tw_graph *g, struct tw_definitions *d);
 
+/* merge.c: products of one tensor with several constants that an attention reads become one product. */
+void opt_merge_products(struct tw_definitions *d);
+
 /* group.c: which definitions vanish into others' loads and stores. */
 struct tw_group {
 	struct tw_task task;	    /* host: anchor == NULL */

@@ -136,13 +136,18 @@ static E swap_fold(struct twir_rewriter *r, E e)
 	return e;
 }
 
-E rows_at_axes(struct rows_search *s, E e, const struct rows_axes *a)
+static E placed(struct rows_search *s, struct twir_facts *facts, E e, const struct rows_axes *a)
 {
 	struct twir_subst sub;
 	twir_subst_init(&sub, s->m);
 	for (int k = 0; k < a->n; k++)
 		twir_subst_set(&sub, a->var[k], a->at[k]);
-	return rows_simple(s, twir_subst_expr(&sub, e));
+	return twir_simplify(facts, twir_subst_expr(&sub, e));
+}
+
+E rows_at_axes(struct rows_search *s, E e, const struct rows_axes *a)
+{
+	return placed(s, &s->facts, e, a);
 }
 
 /* Members may be read only at the element of the space that is being computed. */
@@ -214,7 +219,7 @@ static bool stage_of(struct rows_search *s, int i, struct tw_stage *stage)
 	r.user = &w;
 	r.expr = swap_fold;
 	a.n = own;
-	stage->value = rows_at_axes(s, twir_rewrite_expr(&r, value), &a);
+	stage->value = placed(s, stage->row ? &s->row_facts : &s->facts, twir_rewrite_expr(&r, value), &a);
 	return rows_reads_in_place(s, stage->value);
 }
 
@@ -263,12 +268,20 @@ void rows_add_member(struct rows_search *s, int i, const struct tw_stage *stage)
 		add_landmarks(s, stage->value);
 }
 
-static struct twir_var *space_axis(struct rows_search *s, const char *name, E extent)
+static struct twir_var *space_axis(struct rows_search *s, bool row, E extent)
 {
-	struct twir_var *v = twir_var_new(s->m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), name);
+	struct twir_var *v = twir_var_new(s->m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), row ? "r" : "k");
 	const struct twir_range r = twir_range_of(&s->facts, extent);
 	v->lo = 0;
 	v->hi = r.hi > 0 ? r.hi - 1 : 0;
+	/* Where a size is zero there is no element. */
+	const E inside = twir_lt(s->m, twir_var(s->m, v), extent), some = twir_lt(s->m, twir_index(s->m, 0), extent);
+	twir_facts_assume(&s->facts, some);
+	twir_facts_assume(&s->facts, inside);
+	if (row) {
+		twir_facts_assume(&s->row_facts, some);
+		twir_facts_assume(&s->row_facts, inside);
+	}
 	return v;
 }
 
@@ -288,7 +301,7 @@ static bool begin(struct rows_search *s, int i)
 		a.at[k] = twir_index(s->m, 0);
 		if (is_one(a.extent[k]))
 			continue;
-		struct twir_var *v = space_axis(s, row ? "r" : "k", a.extent[k]);
+		struct twir_var *v = space_axis(s, row, a.extent[k]);
 		a.at[k] = twir_var(s->m, v);
 		if (row) {
 			rows->row[rows->nrow] = v;
@@ -492,6 +505,7 @@ void group_find_rows(struct grouping *x)
 		struct rows_search s = {.x = x, .m = x->m, .rows = ARENA_NEW(x->a, struct tw_rows)};
 		struct tw_stage stage;
 		twir_facts_init(&s.facts, x->m);
+		twir_facts_init(&s.row_facts, x->m);
 		if (!begin(&s, i) || !of_fit_length(&s) || !stage_of(&s, i, &stage))
 			continue;
 		rows_add_member(&s, i, &stage);

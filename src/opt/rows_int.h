@@ -17,7 +17,8 @@ struct rows_search {
 	struct grouping *x;
 	struct twir_module *m;
 	struct tw_rows *rows;
-	struct twir_facts facts;
+	struct twir_facts facts;     /* of an element: there is one */
+	struct twir_facts row_facts; /* of a row: there is one; it may be empty */
 	VEC(struct rows_place) places;
 	VEC(int) members;
 	VEC(int) guests;	     /* products before and behind the stages: of the task too, but no stages */

@@ -104,6 +104,11 @@ bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, c
 		simple_shape[d] = simple(&v, shape[d]);
 	v.extents = simple_extents;
 	v.shape = simple_shape;
+	/* Where a size is zero there is nothing to invert: sizes may be taken for positive, so that (i / s) * s + i % s = i. */
+	for (int k = 0; k < naxes; k++)
+		twir_facts_assume(&v.facts, twir_lt(m, twir_index(m, 0), simple_extents[k]));
+	for (int d = 0; d < nindex; d++)
+		twir_facts_assume(&v.facts, twir_lt(m, twir_index(m, 0), simple_shape[d]));
 	for (int d = 0; d < nindex; d++) {
 		v.index[d] = simple(&v, index[d]);
 		for (int k = 0; k < naxes; k++)

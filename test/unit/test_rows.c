@@ -206,6 +206,29 @@ static void attention(struct world *w)
 	output(w, transpose(w, NODE(w, "MatMul", p, input(w, "v", 4, vs)), 4, back));
 }
 
+/* Query, key and value of one tensor, with biases; axis 1: one of them is an output too and stays apart. dims: rows, width, heads, size of a head */
+static void projected_attention(struct world *w)
+{
+	static const int64_t to_heads[] = {0, 2, 1, 3}, to_columns[] = {0, 2, 3, 1};
+	const int64_t *d = w->dims, n = d[2] * d[3], split[] = {1, d[0], d[2], d[3]}, flat[] = {1, d[0], n};
+	const int64_t xs[] = {1, d[0], d[1]}, ws[] = {d[1], n};
+	const tw_id x = input(w, "x", 3, xs);
+	tw_id part[3];
+	for (int i = 0; i < 3; i++) {
+		float *data = ARENA_ARRAY(w->a, float, d[1] * n);
+		for (int64_t k = 0; k < d[1] * n; k++)
+			data[k] = (float)((k * 7 + i * 5) % 11 - 5) / 20;
+		const tw_id y = NODE(w, "Add", NODE(w, "MatMul", x, constant(w, TWIR_F32, 2, ws, data)),
+				     ramp(w, n, (float)i, 0.1f));
+		if (i == 2 && w->axis == 1)
+			output(w, y);
+		part[i] = transpose(w, NODE(w, "Reshape", y, ints(w, 4, split)), 4, i == 1 ? to_columns : to_heads);
+	}
+	const tw_id p = with_axis(w, "Softmax", NODE(w, "MatMul", part[0], part[1]), -1);
+	const tw_id back = transpose(w, NODE(w, "MatMul", p, part[2]), 4, to_heads);
+	output(w, NODE(w, "Reshape", back, ints(w, 3, flat)));
+}
+
 struct rows_case {
 	const char *name;
 	void (*graph)(struct world *w);
@@ -245,6 +268,9 @@ static const struct rows_case cases[] = {
 	{"attention with a mask", attention, 1, "attention", 4, 2, {2, 1, 6, 19, 4, 4}},
 	{"attention with a mask, infinities and NaN", attention, 1, "attention", 4, 2, {2, 1, 6, 19, 4, 4}, true},
 	{"causal attention", attention, 1, "attention", 4, 3, {1, 2, 45, 45, 5, 6}},
+	/* the columns side by side (once), one product, attention */
+	{"attention of merged products", projected_attention, 3, "attention", 2, 0, {7, 6, 2, 5}},
+	{"attention of two merged products", projected_attention, 4, "attention", 2, 1, {7, 6, 2, 5}},
 	{"causal attention by a choice", attention, 1, "attention", 4, 4, {1, 2, 45, 45, 5, 6}},
 };
 
@@ -314,6 +340,12 @@ static void run_tasks(struct trial *t, const struct tw_groups *groups, const str
 		got.data[add(&got, w, want->tensor[i], &b)] = want->data[i];
 	for (int i = 0; i < groups->list.n; i++) {
 		struct tw_group *g = groups->list.at[i];
+		for (int k = 0; k < g->launch.prepared.n; k++) {
+			const struct twir_compute *c = g->launch.prepared.at[k];
+			const struct twir_env env = {got.n, got.tensor, got.data,
+						     (const int64_t(*)[TWIR_MAX_RANK])got.shape};
+			twir_interpret_compute(w->g->m, c, &b, &env, got.data[add(&got, w, c->out, &b)]);
+		}
 		for (int k = 0; k < g->launch.kernels.n; k++) {
 			const struct tw_kernel *kernel = &g->launch.kernels.at[k];
 			struct twir_data data[16];
@@ -366,6 +398,7 @@ static void body(void *arg)
 					     (const int64_t(*)[TWIR_MAX_RANK])want.shape};
 		twir_interpret_compute(w->g->m, c, &b, &env, want.data[add(&want, w, c->out, &b)]);
 	}
+	opt_merge_products(&d);
 	opt_group(&d, &groups);
 	if (groups.list.n != t->c->tasks)
 		fail_msg("%s: %d tasks, not %d", t->c->name, groups.list.n, t->c->tasks);
