@@ -1,9 +1,11 @@
-/* peak: how many multiply-adds of f32 one core makes in a second. Input: nothing (or how many rounds: 100 unless told); output: lines "name value".
+/* peak: how many multiply-adds of f32 one core makes in a second. Input: nothing (or how many rounds: 100 unless told);
+ * output: lines "name value".
  *
- * Two ways, in turn, in one run: a loop of independent multiply-adds on the widest vectors, timed; and lanes x ports x clock. The clock is timed by a
- * chain of dependent additions, each of which takes one cycle, with as many multiply-adds beside it (wide vectors lower the clock of some
- * processors); ports is the whole number nearest to the multiply-adds that end in a cycle. The two must agree: the exit code is 1 where they
- * differ by more than 5%. Times are processor time of this thread, the least of many short rounds: other work can only make them longer.
+ * Two ways, in turn, in one run: a loop of independent multiply-adds on the widest vectors, timed; and lanes x ports x
+ * clock. The clock is timed by a chain of dependent additions, each of which takes one cycle, with as many
+ * multiply-adds beside it (wide vectors lower the clock of some processors); ports is the whole number nearest to the
+ * multiply-adds that end in a cycle. The two must agree: the exit code is 1 where they differ by more than 5%. Times
+ * are processor time of this thread, the least of many short rounds: other work can only make them longer.
  *
  *     cc -O2 -o peak bench/peak.c -lm && ./peak */
 #define _GNU_SOURCE
@@ -93,7 +95,7 @@ static double least(double known, void (*loop)(int64_t steps))
 	return took < known ? took : known;
 }
 
-/* For bench/program_matmul.py, which loads this file as a library: GFLOP/s of the multiply-adds now, in a tenth of a millisecond or some. */
+/* For bench/program_matmul.py, which loads this file as a library: GFLOP/s of the multiply-adds now. */
 double peak_now(int rounds)
 {
 	const struct vectors v = best();

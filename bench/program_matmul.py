@@ -3,11 +3,12 @@
 
 usage: program_matmul.py [--build DIR] [--size M,N,K] [--rounds N] [--program FILE.tw] [--cc COMMAND]
 
-Prints what bench/peak.c (built here and run alone) says the core can do, measured and as lanes x ports x clock, and what the example reaches on one
-thread. The clock of a core changes within milliseconds, and other work takes cache and memory: so the example takes turns with the multiply-add
-loop of peak.c, in one process, in processor time, and each run is held against the loop just before and just after it. Runs between which the
-clock changed are left out. Of the others it prints the median, the best tenth and the best: on a quiet machine they lie together.
-The exit code is 1 where the two peaks differ by more than 5%.
+Prints what bench/peak.c (built here and run alone) says the core can do, measured and as lanes x ports x clock, and
+what the example reaches on one thread. The clock of a core changes within milliseconds, and other work takes cache
+and memory: so the example takes turns with the multiply-add loop of peak.c, in one process, in processor time, and
+each run is held against the loop just before and just after it. Runs between which the clock changed are left out.
+Of the others it prints the median, the best tenth and the best: on a quiet machine they lie together. The exit code
+is 1 where the two peaks differ by more than 5%.
 """
 import argparse
 import ctypes
@@ -130,10 +131,11 @@ def main():
     measured, expected = float(alone["measured_gflops"]), float(alone["lanes_x_ports_x_clock_gflops"])
     tenth = shares[-max(1, len(shares) // 10)]
     print(f"peak, measured               {measured:6.1f} GFLOP/s  ({alone['vectors']})")
-    print(f"peak, lanes x ports x clock  {expected:6.1f} GFLOP/s  ({alone['lanes']} x {alone['ports']} x {alone['clock_ghz']} GHz x 2)")
+    print(f"peak, lanes x ports x clock  {expected:6.1f} GFLOP/s  "
+          f"({alone['lanes']} x {alone['ports']} x {alone['clock_ghz']} GHz x 2)")
     print(f"{os.path.basename(args.program)} {m}x{n}x{k}  {max(speeds):6.1f} GFLOP/s at best")
-    print(f"of the peak beside it: median {statistics.median(shares):.1f}%, best tenth {tenth:.1f}%, best {shares[-1]:.1f}%"
-          f"  ({len(shares)} of {args.rounds} runs)")
+    print(f"of the peak beside it: median {statistics.median(shares):.1f}%, best tenth {tenth:.1f}%, "
+          f"best {shares[-1]:.1f}%  ({len(shares)} of {args.rounds} runs)")
     return 1 if abs(measured / expected - 1) > 0.05 else 0
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Tests of examples/programs: each program of each file against what numpy computes, in double precision, from the same inputs.
+"""Tests of examples/programs: each program of each file against what numpy computes, in double precision, from the same
+inputs.
 
 usage: test_programs.py [NAME]...     the command line is $TILEWRIGHT_BUILD/tilewright; NAMEs choose examples
 
-Programs for CPUs run in the interpreter and compiled, with equal bits, and for other instruction sets. Programs for GPUs run in the interpreter and on a device of
-OpenCL, with equal bits; their CUDA must compile for sm_80 and sm_90 without spills. What the machine lacks (a device, nvcc, an instruction set) is
-said and left out. Every comparison counts as one test; the last line is "N passed, N failed".
+Programs for CPUs run in the interpreter and compiled, with equal bits, and for other instruction sets. Programs for
+GPUs run in the interpreter and on a device of OpenCL, with equal bits; their CUDA must compile for sm_80 and sm_90
+without spills. What the machine lacks (a device, nvcc, an instruction set) is said and left out. Every comparison
+counts as one test; the last line is "N passed, N failed".
 """
 import os
 import re
@@ -81,7 +83,8 @@ CASES = {
     "matmul_naive_gpu": (product, PRODUCTS, multiplied),
     "matmul_cpu": (linear, LINEARS + [(6, 7, 0)], linear_relu),
     "matmul_gpu": (linear, [(1, 1, 1), (130, 140, 37), (20, 128, 16), (3, 4, 0)], linear_relu),
-    "cooperative_load": (lambda rng, m, k: {"A": randoms(rng, m, k)}, [(64, 8), (1, 1), (100, 21)], lambda A: {"T": A.T}),
+    "cooperative_load": (lambda rng, m, k: {"A": randoms(rng, m, k)}, [(64, 8), (1, 1), (100, 21)],
+                         lambda A: {"T": A.T}),
     "softmax": (lambda rng, r, c: {"X": randoms(rng, r, c)}, ROWS, softmax),
     "softmax_gpu": (lambda rng, r, c: {"X": randoms(rng, r, c)}, ROWS, softmax),
     "row_sums_gpu": (lambda rng, r, c: {"X": randoms(rng, r, c)}, ROWS + [(3, 0)], lambda X: {"S": X.sum(axis=1)}),
@@ -144,7 +147,8 @@ def check_numbers(name, path, engines, counts):
                 first = first or got
                 if "--target" in engine:  # other lanes may group sums otherwise
                     continue
-                counts.one(all(got[k].tobytes() == first[k].tobytes() for k in expected), f"{what}: other bits than the interpreter's")
+                counts.one(all(got[k].tobytes() == first[k].tobytes() for k in expected),
+                           f"{what}: other bits than the interpreter's")
 
 
 def check_cuda(name, path, counts):
@@ -160,8 +164,8 @@ def check_cuda(name, path, counts):
             with open(source, "w") as f:
                 f.write(text)
             codes = [f"-gencode=arch=compute_{arch[3:]},code={arch}" for arch in archs]
-            done = subprocess.run(["nvcc", *codes, "-fatbin", "-Xptxas", "-v", "-o", os.path.join(place, "k.bin"), source],
-                                  capture_output=True, text=True, timeout=300)
+            command = ["nvcc", *codes, "-fatbin", "-Xptxas", "-v", "-o", os.path.join(place, "k.bin"), source]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         spills = SPILLS.findall(done.stderr + done.stdout)
         for arch in archs:
             counts.one(done.returncode == 0 and len(spills) >= len(archs) and all(s == ("0", "0") for s in spills),
