@@ -51,6 +51,7 @@ struct mm_plan {
 	int64_t band;		   /* strips of rows of a core item */
 	int64_t group;		   /* panels of columns of a core item */
 	int64_t kc, blocks, outer; /* K: rows of a block, blocks, and how many of the outermost loop's turns */
+	int64_t spread;		   /* strips that share the prefetching of the next block */
 	bool clamp;		   /* low strips may reach beyond the rows */
 	bool ahead;		   /* prefetch the next block of B */
 	bool straight;		   /* store whole tiles from registers */

@@ -90,7 +90,7 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 	struct twir_module *m = p->m;
 	struct twir_stmt *list = NULL;
 	const int line = 64 / twir_scalar_bytes(p->type);
-	const int64_t step = (q->nr + q->band - 1) / q->band, inner = q->blocks / q->outer;
+	const int64_t step = (q->nr + q->spread - 1) / q->spread, inner = q->blocks / q->outer;
 	const struct twir_expr *next = twir_add(m, n->k0, twir_index(m, q->kc));
 	if (!q->ahead)
 		return NULL;
@@ -136,18 +136,18 @@ static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_
 		p->t->has_fma && twir_is_float(p->type) ? twir_fma(m, a, b, c) : twir_add(m, c, twir_mul(m, a, b));
 	struct twir_stmt *step =
 		tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL));
+	struct twir_stmt *body = look_ahead(p, q, n, p->nested ? flat : kk);
+	twir_append(&body, step);
 	if (p->nested) {
 		for (int d = p->nfold - 1; d >= 0; d--)
-			step = tw_for(m, kv[d], p->extent[d], step);
-		return step;
+			body = tw_for(m, kv[d], p->extent[d], body);
+		return body;
 	}
 	const struct twir_expr *extent = twir_index(m, q->kc);
 	if (q->blocks == 1)
 		extent = p->K;
 	else if (q->kc * q->blocks != p->k_size)
 		extent = twir_min(m, extent, twir_sub(m, p->K, n->k0));
-	struct twir_stmt *body = look_ahead(p, q, n, kk);
-	twir_append(&body, step);
 	return tw_for(m, kv[0], extent, body);
 }
 

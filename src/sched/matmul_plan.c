@@ -111,7 +111,7 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 	const bool packs = p->b.access == MM_PACKED;
 	const int64_t enough = packs ? PACKING_ITEMS : q->outer > 1 ? FAR_ITEMS : ENOUGH_ITEMS;
 	while (p->batches * ceil_div(strips, q->band) * ceil_div(panels, q->group) < enough) {
-		const bool rows = q->band >= 8 && (packs || q->band * q->tall > 4 * q->group * q->nr);
+		const bool rows = q->band >= 8 && (packs || (p->m_known && q->band * q->tall > 4 * q->group * q->nr));
 		const bool columns = q->group > 1 && (p->a.access != MM_PACKED || q->group * q->nr > 256);
 		if (q->band * q->group * tile < 2 * ITEM_CYCLES || !(rows || columns))
 			break;
@@ -124,6 +124,7 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 	if (p->m_known)
 		q->band = ceil_div(strips, ceil_div(strips, q->band));
 	q->group = ceil_div(panels, ceil_div(panels, q->group));
+	q->spread = least(q->band, strips);
 }
 
 /* By way of scratch an epilogue is compiled once, in a loop; from registers once for each vector of the tile. The latter pays where the loop over K is short. */
@@ -162,15 +163,13 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 		     strips = (double)ceil_div(most(1, p->m_size), q.tall);
 	const double l1 = (double)(p->t->l1_bytes > 0 ? p->t->l1_bytes : 32 << 10);
 	const double l2 = (double)(p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10);
-	double per_panel;
+	int64_t ntall = p->m_size / q.tall, nlow = ceil_div(p->m_size % q.tall, q.low);
 	if (p->m_known) {
-		int64_t ntall = 0, all = 1;
 		twir_const_int(q.ntall, &ntall);
-		twir_const_int(q.strips, &all);
-		per_panel = (double)ntall * step(q.tall, vectors) + (double)(all - ntall) * step(q.low, vectors);
-	} else {
-		per_panel = strips * step(q.tall, vectors);
+		twir_const_int(q.strips, &nlow);
+		nlow -= ntall;
 	}
+	const double per_panel = (double)ntall * step(q.tall, vectors) + (double)nlow * step(q.low, vectors);
 	/* Sums that wait are stored and loaded, finished ones too, row by row; a block of B beyond the first-level cache comes from the second. */
 	const double rows = strips * q.tall, block = (double)q.kc * q.nr * bytes;
 	const double detour =
