@@ -43,7 +43,7 @@ struct args {
 	int ninputs;
 	struct pair inputs[256];
 	struct sizes sizes, fixed;
-	const char *out, *dump, *isa, *dump_tensors, *compare;
+	const char *out, *dump, *isa, *dump_tensors, *compare, *space;
 	int nops;
 	const char *ops[64];				   /* --op [[DOMAIN::]NAME=]FILE.tw */
 	const char *stage, *emit, *engine, *target, *name; /* of programs */

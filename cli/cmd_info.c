@@ -3,13 +3,14 @@
 
 int cmd_info(const struct args *a)
 {
-	(void)a;
-	char *text = tilewright_describe_machine();
+	char *text = a->space ? tilewright_describe_space(a->space) : tilewright_describe_machine();
 	if (text == NULL) {
 		fprintf(stderr, "tilewright: %s\n", tilewright_last_error());
-		return EXIT_FAULT;
+		return a->space ? EXIT_USAGE : EXIT_FAULT;
 	}
-	printf("version: %s\n%s", tilewright_version(), text);
+	if (!a->space)
+		printf("version: %s\n", tilewright_version());
+	fputs(text, stdout);
 	tilewright_free_text(text);
 	return EXIT_DONE;
 }

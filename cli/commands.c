@@ -170,6 +170,13 @@ static int take_exact(struct args *a, const char *value, struct problem *p)
 	return EXIT_DONE;
 }
 
+static int take_space(struct args *a, const char *value, struct problem *p)
+{
+	(void)p;
+	a->space = value;
+	return EXIT_DONE;
+}
+
 static int take_no_optimise(struct args *a, const char *value, struct problem *p)
 {
 	(void)value, (void)p;
@@ -374,7 +381,10 @@ static const struct command_option show_options[] = {
 	O_DIM,	    O_FIX, {"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
 	O_OP,	    O_ISA, O_EXACT,
 	O_NO_CACHE, {0}};
-static const struct command_option info_options[] = {{0}};
+static const struct command_option info_options[] = {
+	{"--space", "TEMPLATE", "instead: the points of a schedule template on this machine, one a line (matmul)",
+	 take_space},
+	{0}};
 static const struct command_option program_options[] = {
 	{"--name", "NAME",
 	 "the program or launch function of the file that is meant (default: the only launch function, else the only "
@@ -442,7 +452,7 @@ const struct command commands[] = {
 	 "and "
 	 "prints a summary of each output. Without options it is a check: exit code 0 or 1.",
 	 1, 1, program_options, cmd_program},
-	{"info", "the machine, the compiler, the cache", "",
+	{"info", "the machine, the compiler, the cache", "[--space TEMPLATE]",
 	 "Prints the machine, the instruction set chosen, the C compiler, and the cache.", 0, 0, info_options,
 	 cmd_info},
 	{0}};

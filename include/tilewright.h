@@ -98,6 +98,9 @@ TILEWRIGHT_API int tilewright_type_bytes(tilewright_type type);
 /* The machine, the instruction set chosen, the C compiler, the cache: lines "key: value". Freed by
    tilewright_free_text. */
 TILEWRIGHT_API char *tilewright_describe_machine(void);
+/* The points of a schedule template on this machine ("matmul"), one a line: "rows=14 vectors=2 ..". NULL: there is no such template, and
+   tilewright_last_error lists those there are. Freed by tilewright_free_text. */
+TILEWRIGHT_API char *tilewright_describe_space(const char *schedule);
 TILEWRIGHT_API void tilewright_free_text(char *text);
 /* Removes all cached models. */
 TILEWRIGHT_API tilewright_status tilewright_clear_cache(void);

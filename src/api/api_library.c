@@ -131,6 +131,16 @@ char *tilewright_describe_machine(void)
 	return text;
 }
 
+char *tilewright_describe_space(const char *schedule)
+{
+	char *text = NULL;
+	if (schedule == NULL)
+		tilewright_fail(TW_ERR_USAGE, "no schedule template is named");
+	else
+		(void)tw_describe_space(schedule, &text, tilewright_error_slot());
+	return text;
+}
+
 void tilewright_free_text(char *text)
 {
 	free(text);

@@ -64,4 +64,7 @@ enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, char
    compiler: says so in its line. */
 enum tw_code tw_describe_machine(char **text, struct tw_error *e);
 
+/* The points of a schedule template's space on this machine, one a line: "rows=14 vectors=2 .." (malloc). TW_ERR_USAGE: there is no such template; e lists those there are. */
+enum tw_code tw_describe_space(const char *schedule, char **text, struct tw_error *e);
+
 #endif

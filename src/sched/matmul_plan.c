@@ -149,8 +149,8 @@ void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw
 static double step(double h, double vectors)
 {
 	const double fma = h * vectors / 2, loads = (h + vectors) / 2;
-	const double most_of = fma > loads ? fma : loads;
-	return (most_of > 4 ? most_of : 4) + 0.3;
+	const double most_of = fma > loads ? fma : loads, other = fma > loads ? loads : fma;
+	return (most_of > 4 ? most_of : 4) + 0.1 * other + 0.3;
 }
 
 double mm_cost(const struct mm_problem *p, const struct tw_point *point)

@@ -379,6 +379,9 @@ exec %s "$@"
         self.assertTrue(os.listdir(dump))
         self.assertRegex(self.run_cli("check", m), "Add")
         self.assertRegex(self.run_cli("info"), r"(?s)version: .*compiler: .*cache: ")
+        points = self.run_cli("info", "--space", "matmul").splitlines()
+        self.assertTrue(20 <= len(points) == len(set(points)) <= 500 and all(re.fullmatch(r"(\w+=\d+ ?)+", p) for p in points))
+        self.run_cli("info", "--space", "nothing", code=2, says="there are .*matmul")
 
     # ---- test ----
 

@@ -97,6 +97,13 @@ enum tw_code tw_describe_machine(char **text, struct tw_error *e)
 	return TW_ERR_OK;
 }
 
+enum tw_code tw_describe_space(const char *schedule, char **text, struct tw_error *e)
+{
+	(void)e;
+	*text = strdup(schedule);
+	return TW_ERR_OK;
+}
+
 static char folder[] = "/tmp/tilewright-test-XXXXXX";
 static char path[100];
 
@@ -235,6 +242,10 @@ static void cached(void **state)
 	good(tilewright_compile_memory("model", 5, "/somewhere", NULL, &m)); /* the same key as the file */
 	assert_string_equal(tilewright_get_fact(m, "cached"), "1");
 	tilewright_free_model(m);
+	char *space = tilewright_describe_space("matmul");
+	assert_string_equal(space, "matmul");
+	tilewright_free_text(space);
+	assert_null(tilewright_describe_space(NULL));
 	/* a cache that cannot be used costs time only, and a warning */
 	char *text = tilewright_describe_machine();
 	assert_non_null(strstr(text, "cpu: one of them\n"));
