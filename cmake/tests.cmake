@@ -64,6 +64,12 @@ foreach(file IN LISTS tw_test_tools)
 	target_link_libraries(${name} PRIVATE tilewright_static)
 endforeach()
 
+# Examples that judge themselves.
+if(TARGET example_custom_op)
+	add_test(NAME example_custom_op COMMAND example_custom_op ${CMAKE_SOURCE_DIR}/examples/custom_op)
+	set_tests_properties(example_custom_op PROPERTIES TIMEOUT 120)
+endif()
+
 # The command line from outside.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(TARGET tilewright AND Python3_FOUND)
