@@ -348,6 +348,83 @@ TILEWRIGHT_API tilewright_status tilewright_run_program(const tilewright_program
 TILEWRIGHT_API tilewright_status tilewright_count_work(const tilewright_program *program, double *operations,
 						       double *bytes);
 
+/* ---- building programs ---- */
+
+/* Writes a text of the language by calls, for programs that are made rather than written. A value stands for an
+   expression, tensor, mapping or variable; 0 is none. The first wrong call is kept and told by tilewright_build_text, so
+   that calls in between need no checks. Types are checked where the text is read.
+
+       tilewright_builder *b = tilewright_create_builder();
+       const tilewright_value n = tilewright_build_symbol(b, "N"), x = tilewright_build_tensor(b, "X", TILEWRIGHT_F32, 1, &n);
+       const tilewright_value i = tilewright_build_axis(b, "i"), e = tilewright_build_load(b, x, 1, &i);
+       const tilewright_value ee[] = {e, e};
+       tilewright_build_define(b, "Y", TILEWRIGHT_F32, 1, &n, &i, tilewright_build_op(b, "*", 2, ee));
+       tilewright_add_operator(options, "my", "Square", NULL, tilewright_build_text(b)); */
+typedef struct tilewright_builder tilewright_builder;
+typedef int tilewright_value;
+
+TILEWRIGHT_API tilewright_builder *tilewright_create_builder(void); /* NULL: no memory */
+TILEWRIGHT_API void tilewright_free_builder(tilewright_builder *builder);
+/* What was built; lives until the next call. NULL: a call was wrong, or a block has no end. */
+TILEWRIGHT_API const char *tilewright_build_text(tilewright_builder *builder);
+
+/* Expressions. op: "+ - * / % < <= == != and or xor << >>", "not", "neg", "?" (condition, then, else: only one is
+   evaluated), or the name of a function of the language: "min", "fma", "exp", "f32", "ceil_div" .. */
+TILEWRIGHT_API tilewright_value tilewright_build_symbol(tilewright_builder *builder, const char *name);
+TILEWRIGHT_API tilewright_value tilewright_build_integer(tilewright_builder *builder, int64_t value);
+TILEWRIGHT_API tilewright_value tilewright_build_number(tilewright_builder *builder, tilewright_type type,
+							double value);
+TILEWRIGHT_API tilewright_value tilewright_build_op(tilewright_builder *builder, const char *op, int count,
+						    const tilewright_value *arguments);
+TILEWRIGHT_API tilewright_value tilewright_build_load(tilewright_builder *builder, tilewright_value tensor, int count,
+						      const tilewright_value *index);
+TILEWRIGHT_API tilewright_value tilewright_build_axis(tilewright_builder *builder, const char *name);
+/* op: "sum", "prod", "min", "max" over axes of these extents */
+TILEWRIGHT_API tilewright_value tilewright_build_fold(tilewright_builder *builder, const char *op, int count,
+						      const tilewright_value *axes, const tilewright_value *extents,
+						      tilewright_value body);
+
+/* Definitions: tensors are inputs, in order. */
+TILEWRIGHT_API tilewright_value tilewright_build_tensor(tilewright_builder *builder, const char *name,
+							tilewright_type type, int rank, const tilewright_value *shape);
+TILEWRIGHT_API tilewright_value tilewright_build_define(tilewright_builder *builder, const char *name,
+							tilewright_type type, int rank, const tilewright_value *shape,
+							const tilewright_value *axes, tilewright_value value);
+
+/* Mappings */
+TILEWRIGHT_API tilewright_value tilewright_build_repeat(tilewright_builder *builder, int rank,
+							const tilewright_value *extents);
+TILEWRIGHT_API tilewright_value tilewright_build_spatial(tilewright_builder *builder, int rank,
+							 const tilewright_value *extents);
+TILEWRIGHT_API tilewright_value tilewright_build_compose(tilewright_builder *builder, tilewright_value outer,
+							 tilewright_value inner);
+
+/* Programs: parameters first, then the program, its statements, its end. levels: "core", "lane", "block" .. */
+TILEWRIGHT_API tilewright_value tilewright_build_parameter(tilewright_builder *builder, int is_output, const char *name,
+							   tilewright_type type, int rank,
+							   const tilewright_value *shape);
+TILEWRIGHT_API void tilewright_begin_program(tilewright_builder *builder, const char *name, int levels,
+					     const char *const *level, const tilewright_value *workers);
+/* scope: "shared" or "register"; mirrors: the mapping that says which elements a worker owns, or 0 */
+TILEWRIGHT_API tilewright_value tilewright_build_local(tilewright_builder *builder, const char *scope, const char *name,
+						       tilewright_type type, int rank, const tilewright_value *shape,
+						       tilewright_value mirrors);
+TILEWRIGHT_API tilewright_value tilewright_build_let(tilewright_builder *builder, const char *name,
+						     tilewright_value value);
+TILEWRIGHT_API void tilewright_build_store(tilewright_builder *builder, tilewright_value tensor, int count,
+					   const tilewright_value *index, tilewright_value value);
+TILEWRIGHT_API void tilewright_build_barrier(tilewright_builder *builder, const char *level);
+/* A loop; its variable. */
+TILEWRIGHT_API tilewright_value tilewright_begin_for(tilewright_builder *builder, const char *name,
+						     tilewright_value extent);
+/* A loop over a mapping's tasks: fills its `rank` variables. within: bounds of each, or NULL */
+TILEWRIGHT_API void tilewright_begin_map(tilewright_builder *builder, int rank, const char *const *names,
+					 tilewright_value map, int levels, const char *const *level,
+					 const tilewright_value *within, tilewright_value *variables);
+TILEWRIGHT_API void tilewright_begin_if(tilewright_builder *builder, tilewright_value condition);
+TILEWRIGHT_API void tilewright_build_else(tilewright_builder *builder);
+TILEWRIGHT_API void tilewright_end(tilewright_builder *builder); /* of a loop, branch or program */
+
 #ifdef __cplusplus
 }
 #endif
