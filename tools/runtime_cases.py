@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Write ONNX test folders for what the onnx package has no cases of: operators that only ONNX Runtime defines (domain
-com.microsoft), which it answers, and operators as they were up to opset 6, which numpy answers.
+com.microsoft), which it answers; operators as they were up to opset 6 and weights of 4 bits, which numpy answers.
 
 usage: runtime_cases.py DIR
 
@@ -12,10 +12,10 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 DONE = ".complete"
-VERSION = "2"  # to be increased when other cases are written
+VERSION = "3"  # to be increased when other cases are written
 
 
 def weights(rng, shape, signed, by_column):
@@ -65,7 +65,32 @@ def normalised(x, scale, bias, mean, variance):
     return lay(scale) * (x - lay(mean)) / np.sqrt(lay(variance) + 1e-5) + lay(bias)
 
 
+def narrow_weights(kind, block, turned=False):
+    """Weights of 4 bits, dequantised in blocks or by column, times an input: numpy answers, since ONNX Runtime rounds
+    the input to 8 bits for such products."""
+    def make(rng):
+        low, high = (-8, 8) if kind == TensorProto.INT4 else (0, 16)
+        shape = (16, 24)
+        raw = rng.integers(low, high, shape)
+        scales = rng.uniform(0.01, 0.1, (shape[0] // block, shape[1]) if block else shape[1]).astype(np.float32)
+        zero = rng.integers(low, high, scales.shape)
+        w, z = (helper.make_tensor(name, kind, v.shape, v.flatten().tolist()) for name, v in (("w", raw.T if turned else raw),
+                                                                                            ("z", zero)))
+        nodes = [helper.make_node("Transpose", ["w"], ["t"])] if turned else []
+        nodes += [helper.make_node("DequantizeLinear", ["t" if turned else "w", "s", "z"], ["d"], axis=0 if block else 1,
+                                   **({"block_size": block} if block else {})),
+                  helper.make_node("MatMul", ["x", "d"], ["y"])]
+        x = rng.standard_normal((3, 16)).astype(np.float32)
+        spread = (lambda v: np.repeat(v, block, 0)) if block else (lambda v: v)
+        want = x.astype(float) @ ((raw - spread(zero)) * spread(scales).astype(float))
+        return nodes, {"w": w, "z": z, "s": scales}, {"x": x}, 21, {"y": want.astype(np.float32)}
+    return make
+
+
 CASES = {
+    "int4_blocks": narrow_weights(TensorProto.INT4, 4),
+    "uint4_columns": narrow_weights(TensorProto.UINT4, 0),
+    "int4_turned": narrow_weights(TensorProto.INT4, 0, turned=True),
     "old_add_axis": old(6, "Add", along(1, np.add), (2, 3, 4, 5), (3, 4), broadcast=1, axis=1),
     "old_add_suffix": old(6, "Add", np.add, (2, 3, 4), (3, 4), broadcast=1),
     "old_add_one": old(1, "Add", np.add, (2, 3), (1,), broadcast=1, consumed_inputs=[0, 0]),
@@ -93,11 +118,13 @@ def write(folder, nodes, constants, inputs, opset=17, want=None):
     os.makedirs(place, exist_ok=True)
     kind = lambda value: helper.np_dtype_to_tensor_dtype(value.dtype)
     values = [helper.make_tensor_value_info(k, kind(v), v.shape) for k, v in inputs.items()]
-    names = [name for node in nodes for name in node.output]
+    used = {name for node in nodes for name in node.input}
+    names = [name for node in nodes for name in node.output if name not in used]
     results = [helper.make_tensor_value_info(k, kind(want[k]) if want else onnx.TensorProto.FLOAT, None) for k in names]
     graph = helper.make_graph(nodes, "case", values, results,
-                              [numpy_helper.from_array(v, k) for k, v in constants.items()])
-    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset),
+                              [v if isinstance(v, TensorProto) else numpy_helper.from_array(v, k)
+                               for k, v in constants.items()])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", opset),
                                                                   helper.make_opsetid("com.microsoft", 1)])
     path = os.path.join(folder, "model.onnx")
     onnx.save(model, path)

@@ -130,6 +130,12 @@ def case_jobs(build):
     yield cases_job(build, "cases", CASES, "cases")
 
 
+def damaged_jobs(build):
+    """Few here; the sanitizers run more."""
+    yield Job("damaged models", python("fuzz_models.py", os.path.join(build, "tilewright"), node_folder(build), "--count", "60",
+                                       "--seed", "7"), seconds=900)
+
+
 def runtime_jobs(build):
     folder = os.path.join(build, "runtime_cases")
     subprocess.run(python("runtime_cases.py", folder), cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
@@ -182,6 +188,8 @@ def sanitizer_case_jobs(build):
     if place:
         yield cases_job(place, "sanitizers cases", CASES, "cases", "--slow")
         yield cases_job(place, "sanitizers control flow", node_folder(build), "node", "--slow", *flow_cases(build))
+        yield Job("sanitizers damaged models", python("fuzz_models.py", os.path.join(place, "tilewright"), node_folder(build)),
+                  seconds=3600)
 
 
 FLOW = re.compile(r"scan|loop|test_if|lstm|gru|rnn|linear_attention|range_.*expanded")
@@ -205,7 +213,7 @@ def thread_jobs(build):
 
 
 STAGES = [("checks", check_jobs), ("unit", unit_jobs), ("tools", tool_jobs), ("cases", case_jobs), ("node", node_jobs),
-          ("runtime", runtime_jobs), ("kernels", kernel_jobs)]
+          ("damaged", damaged_jobs), ("runtime", runtime_jobs), ("kernels", kernel_jobs)]
 LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")), ("constants", constant_cases_jobs),
                ("node-constants", constant_node_jobs), ("model-kernels", model_kernel_jobs),
                ("sanitizers", sanitizer_unit_jobs), ("sanitizer-cases", sanitizer_case_jobs),

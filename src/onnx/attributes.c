@@ -54,6 +54,7 @@ static bool read_tensor(struct tw_graph *g, struct tw_wire message, struct tw_at
 		return false;
 	}
 	out->tensor = tw_graph_constant(g, out->name, t.type, t.rank, t.dims, t.data);
+	g->tensors.at[out->tensor].narrow = t.narrow;
 	return true;
 }
 

@@ -170,7 +170,9 @@ static void import_initializer(struct importer *x, const struct onnx_initializer
 		bind(x, t.name, tw_graph_tensor(x->g, t.name, TWIR_VOID, -1, NULL));
 		return;
 	}
-	bind(x, t.name, tw_graph_constant(x->g, t.name, t.type, t.rank, t.dims, t.data));
+	const tw_id id = tw_graph_constant(x->g, t.name, t.type, t.rank, t.dims, t.data);
+	x->g->tensors.at[id].narrow = t.narrow;
+	bind(x, t.name, id);
 }
 
 /* ---- nodes */
@@ -189,7 +191,9 @@ static tw_id constant_of(struct importer *x, const struct onnx_node *n, const st
 		const struct tw_tensor t = g->tensors.at[a->tensor];
 		int64_t dims[TWIR_MAX_RANK];
 		tw_graph_static(g, a->tensor, dims);
-		return tw_graph_constant(g, name, t.type, t.rank, dims, t.data);
+		const tw_id id = tw_graph_constant(g, name, t.type, t.rank, dims, t.data);
+		g->tensors.at[id].narrow = t.narrow;
+		return id;
 	}
 	if (a->kind == TW_ATTR_FLOAT && !strcmp(a->name, "value_float"))
 		return tw_graph_constant(g, name, TWIR_F32, 0, NULL, arena_copy(x->arena, &a->f, sizeof a->f));

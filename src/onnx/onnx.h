@@ -34,6 +34,7 @@ struct tw_onnx_tensor {
 	/* row-major little-endian; aligned to its element only when copied (see tw_onnx_import); never NULL */
 	const void *data;
 	int64_t bytes;
+	int narrow; /* 4 or 2: the file's elements have so many bits; each has a byte here */
 };
 /* Reads a TensorProto file (.pb) held in memory; data is aligned to 16 bytes, in the arena. Raises. */
 void tw_onnx_tensor_read(struct tw_arena *a, const char *file_name, const void *bytes, size_t size,

@@ -10,6 +10,8 @@
 struct elem {
 	const char *name;
 	enum twir_scalar type;
+	int bits;		   /* of elements that share bytes; 0: they do not */
+	enum twir_scalar unpacked; /* what such a constant becomes */
 };
 
 static const struct elem elems[] = {
@@ -34,12 +36,12 @@ static const struct elem elems[] = {
 	[18] = {"float8e4m3fnuz", TWIR_F8E4M3FNUZ},
 	[19] = {"float8e5m2", TWIR_F8E5M2},
 	[20] = {"float8e5m2fnuz", TWIR_F8E5M2FNUZ},
-	[21] = {"uint4", TWIR_VOID},
-	[22] = {"int4", TWIR_VOID},
+	[21] = {"uint4", TWIR_VOID, 4, TWIR_U8},
+	[22] = {"int4", TWIR_VOID, 4, TWIR_I8},
 	[23] = {"float4e2m1", TWIR_VOID},
 	[24] = {"float8e8m0", TWIR_F8E8M0},
-	[25] = {"uint2", TWIR_VOID},
-	[26] = {"int2", TWIR_VOID},
+	[25] = {"uint2", TWIR_VOID, 2, TWIR_U8},
+	[26] = {"int2", TWIR_VOID, 2, TWIR_I8},
 };
 
 const char *onnx_elem_name(int elem)
@@ -163,6 +165,20 @@ static void place(struct tw_arena *a, const struct onnx_tensor_options *o, const
 						  : from;
 }
 
+/* Elements of 4 or 2 bits, the lowest first in a byte, to a byte each */
+static void unpack(struct tw_arena *a, int64_t elements, struct tw_onnx_tensor *out)
+{
+	const uint8_t *from = out->data;
+	uint8_t *to = arena_alloc(a, (size_t)elements + 1);
+	const int each = 8 / out->narrow, mask = (1 << out->narrow) - 1, sign = 1 << (out->narrow - 1);
+	for (int64_t i = 0; i < elements; i++) {
+		const int v = from[i / each] >> (int)(i % each) * out->narrow & mask;
+		to[i] = (uint8_t)(out->type == TWIR_I8 ? (v ^ sign) - sign : v);
+	}
+	out->data = to;
+	out->bytes = elements;
+}
+
 void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct onnx_tensor_options *o,
 			struct tw_onnx_tensor *out, int *elem_out)
 {
@@ -214,11 +230,18 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 		elements = tw_mul64(elements, out->dims[d], &bad);
 	}
 	out->type = onnx_elem_type(elem);
+	if (elem > 0 && elem < TW_COUNT(elems) && elems[elem].bits) {
+		out->narrow = elems[elem].bits;
+		out->type = elems[elem].unpacked;
+	}
 	if (out->type == TWIR_VOID)
 		return;
 	out->bytes = tw_mul64(elements, twir_scalar_bytes(out->type), &bad);
-	if (bad)
+	if (bad || elements > INT64_MAX - 8)
 		wire_fail(&message, "tensor whose size overflows");
+	const int64_t values = out->narrow ? (elements + 8 / out->narrow - 1) / (8 / out->narrow) : elements;
+	if (out->narrow)
+		out->bytes = values; /* as the file holds them */
 	if (external.used) {
 		if (!external.location)
 			wire_fail(&message, "external data without a location");
@@ -237,7 +260,7 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 			wire_fail(&message, "tensor whose raw data does not have the length its shape says");
 		place(a, o, raw.at, out);
 	} else if (elements > 0) {
-		typed_data(a, message, elements, out);
+		typed_data(a, message, values, out);
 	}
 	if (!out->data) {
 		static const uint64_t empty[2];
@@ -245,6 +268,8 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 	}
 	if (out->type == TWIR_I1)
 		out->data = clean_bools(a, out->data, out->bytes);
+	if (out->narrow)
+		unpack(a, elements, out);
 }
 
 void tw_onnx_tensor_read(struct tw_arena *a, const char *file_name, const void *bytes, size_t size,

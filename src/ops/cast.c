@@ -134,6 +134,7 @@ static const struct tw_attr_spec attrs_bits[] = {{"to", TW_ATTR_INT, true}, {NUL
 
 const struct tw_op tw_ops_cast[] = {
 	{.name = "Cast",
+	 .flags = TW_OP_NARROW,
 	 .since = 6,
 	 .in = {1, 1},
 	 .out = {1, 1},

@@ -202,7 +202,7 @@ static const struct tw_attr_spec attrs_batch[] = {{"batch_dims", TW_ATTR_INT, fa
 
 const struct tw_op tw_ops_gather[] = {
 	{.name = "Gather",
-	 .flags = TW_OP_INDEXES,
+	 .flags = TW_OP_INDEXES | TW_OP_NARROW_ON,
 	 .since = 1,
 	 .in = {2, 2},
 	 .out = {1, 1},

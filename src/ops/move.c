@@ -308,7 +308,13 @@ static const struct tw_attr_spec attrs_block[] = {
 #define FN(name) .infer = infer_##name, .compute = compute_##name
 
 const struct tw_op tw_ops_move[] = {
-	{.name = "Transpose", .since = 1, .in = {1, 1}, .out = {1, 1}, .attrs = attrs_perm, FN(transpose)},
+	{.name = "Transpose",
+	 .since = 1,
+	 .in = {1, 1},
+	 .out = {1, 1},
+	 .attrs = attrs_perm,
+	 .flags = TW_OP_NARROW_ON,
+	 FN(transpose)},
 	{.name = "Expand", .since = 8, .in = {2, 2}, .out = {1, 1}, FN(expand)},
 	{.name = "Tile", .since = 6, .in = {2, 2}, .out = {1, 1}, FN(tile)},
 	{.name = "Concat", .since = 4, .in = {1, -1}, .out = {1, 1}, .attrs = attrs_axis, FN(concat)},

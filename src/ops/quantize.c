@@ -322,6 +322,7 @@ static const struct tw_attr_spec attrs_dequantize[] = {
 const struct tw_op tw_ops_quantize[] = {
 	{.name = "QuantizeLinear", .since = 10, .in = {2, 3}, .out = {1, 1}, .attrs = attrs_quantize, FN(quantize)},
 	{.name = "DequantizeLinear",
+	 .flags = TW_OP_NARROW,
 	 .since = 10,
 	 .in = {2, 3},
 	 .out = {1, 1},
