@@ -33,7 +33,11 @@ static void finish(struct flat *f)
 	struct twir_module *m = f->w->m;
 	for (int i = 0; i < f->all.n; i++) {
 		struct twir_tensor *t = f->all.at[i];
-		const struct twir_expr *n = twir_simplify(&f->w->facts, twir_tensor_elements(m, t));
+		/* A parameter has its size where no core runs too. */
+		struct twir_facts outside;
+		twir_facts_init(&outside, m);
+		struct twir_facts *facts = t->scope == TWIR_SHARED ? &f->w->facts : &outside;
+		const struct twir_expr *n = twir_simplify(facts, twir_tensor_elements(m, t));
 		t->rank = 1;
 		t->layout = NULL;
 		t->shape = ARENA_ARRAY(m->arena, const struct twir_expr *, 1);

@@ -120,6 +120,10 @@ static void fill(struct twir_data *d, enum twir_scalar type, int64_t limit, uint
 			h = type == TWIR_F16 ? tw_f32_to_f16(f) : tw_f32_to_bf16(f);
 			memcpy((char *)d->at + i * 2, &h, 2);
 			break;
+		case TWIR_F8E4M3FN:
+		case TWIR_F8E5M2:
+			((uint8_t *)d->at)[i] = (uint8_t)twir_float_bits(type, (double)f);
+			break;
 		case TWIR_I1:
 			((uint8_t *)d->at)[i] = r & 1;
 			break;
@@ -178,18 +182,43 @@ static void compare(const struct stage *s, const struct set *set, const char *na
 	}
 }
 
-static void run_stage(void *arg, const char *name, const struct twir_program *p)
+/* The program's text, parsed, is the program: it prints to the same bytes, and it is what runs. */
+static const struct twir_program *reparse(struct stage *s, const char *name, const struct twir_program *p,
+					  struct twir_module **m)
+{
+	const char *text = twir_print_program(s->a, s->m, p);
+	if (s->c->dump)
+		printf("--- %s\n%s", name, text);
+	*m = twir_module_new(s->a);
+	twir_parse(*m, name, text);
+	const struct twir_program *again = (*m)->programs.at[0];
+	if (strcmp(text, twir_print_program(s->a, *m, again)) != 0)
+		tw_raise(TW_ERR_INTERNAL, "%s: after %s the text does not come back:\n%.4000s\n%.4000s", s->c->name,
+			 name, text, twir_print_program(s->a, *m, again));
+	return again;
+}
+
+static struct twir_binding binding_in(struct stage *s, struct twir_module *m, const struct twir_binding *b)
+{
+	struct twir_var **vars = ARENA_ARRAY(s->a, struct twir_var *, b->n);
+	for (int i = 0; i < b->n; i++)
+		vars[i] = twir_symbol(m, b->symbols[i]->name);
+	return (struct twir_binding){b->n, vars, b->values};
+}
+
+static void run_stage(void *arg, const char *name, const struct twir_program *original)
 {
 	struct stage *s = arg;
-	if (s->c->dump)
-		printf("--- %s\n%s", name, twir_print_program(s->a, s->m, p));
+	struct twir_module *m;
+	const struct twir_program *p = reparse(s, name, original, &m);
 	for (int n = 0; n < s->c->nsets; n++) {
 		struct set *set = &s->sets[n];
 		for (int i = 0; i < p->nparams; i++)
 			if (p->params[i]->scope == TWIR_OUT) /* a pattern that shows elements left out */
 				memset(set->data[i].at, 0xa5,
 				       (size_t)(set->data[i].elements * twir_scalar_bytes(p->params[i]->type)));
-		twir_interpret(s->m, p, &set->binding, set->data);
+		const struct twir_binding b = binding_in(s, m, &set->binding);
+		twir_interpret(m, p, &b, set->data);
 		for (int i = 0; set->expected && i < p->nparams; i++)
 			if (p->params[i]->scope == TWIR_OUT)
 				compare(s, set, name, p->params[i], i);

@@ -1,6 +1,6 @@
 /* rooms: base tmap ir */
 /* Random modules (random_module.c): they verify, print, parse to the same expressions, verify and print to the same bytes.
- * TW_SEED and TW_COUNT choose others; a failure prints its seed. */
+ * TW_SEED and TW_COUNT choose others, TILEWRIGHT_LONG_TESTS takes 10000; a failure prints its seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ static void random_modules(void **state)
 	(void)state;
 	const char *from = getenv("TW_SEED"), *count = getenv("TW_COUNT");
 	const uint64_t first = from ? strtoull(from, NULL, 10) : 1;
-	const int n = count ? atoi(count) : 1000;
+	const int n = count ? atoi(count) : getenv("TILEWRIGHT_LONG_TESTS") ? 10000 : 1000;
 	print_message("seeds %llu to %llu\n", (unsigned long long)first, (unsigned long long)first + (unsigned)n - 1);
 	for (int i = 0; i < n; i++) {
 		struct job j = {.a = arena_new()};
