@@ -257,10 +257,11 @@ static void loop(struct cgen *g, const struct twir_stmt *s)
 {
 	int64_t n;
 	const bool constant = twir_const_int(s->u.loop.extent, &n);
-	if (s->u.loop.unroll && constant && n > 0 && n <= 128) {
+	const int by = s->u.loop.unroll && constant && n > 0 && n <= 128 ? (int)n : s->u.loop.unroll_by;
+	if (by > 0) {
 		const struct cgen_words *words = g->uses->d->words;
 		tabs(g);
-		buf_printf(&g->out, "%s %d\n", words ? words->unroll : "#pragma GCC unroll", (int)n);
+		buf_printf(&g->out, "%s %d\n", words ? words->unroll : "#pragma GCC unroll", by);
 	}
 	tabs(g);
 	const char *i = cgen_bind(g, &g->vars, s->u.loop.var, s->u.loop.var->name, 'i', &g->nloops);
