@@ -48,6 +48,8 @@ static void parse_job(void *arg)
 		twir_verify_compute(j->m, j->m->computes.at[i], TW_ERR_MODEL);
 	for (int i = 0; j->verify && i < j->m->funcs.n; i++)
 		twir_verify_func(j->m, j->m->funcs.at[i], TW_ERR_MODEL);
+	for (int i = 0; j->verify && i < j->m->launches.n; i++)
+		twir_verify_launch(j->m, j->m->launches.at[i], TW_ERR_MODEL);
 	j->printed = twir_print_module(j->a, j->m);
 }
 
