@@ -28,13 +28,13 @@ enum tw_op_flags {
 	TW_OP_RANDOM = 8,     /* not folded */
 	TW_OP_CHOICE = 16,  /* BranchEnd (branch.c): where the condition is known, the other side need not make sense */
 	TW_OP_INDEXES = 32, /* input 1 holds indices along `axis` of input 0 */
-	TW_OP_NARROW = 256, /* takes integers of 4 and 2 bits, which only constants are, as i8 and u8 */
-	TW_OP_NARROW_ON = 512, /* ... and hands those of input 0 on; operators with TW_OP_RESHAPE do too */
-	TW_OP_FLOW = 128,      /* its definitions lie in or begin or end a loop or branch: not evaluated beforehand */
+	TW_OP_FLOW = 128,   /* its definitions lie in or begin or end a loop or branch: not evaluated beforehand */
 	TW_OP_INDEXES_ND = 64, /* input 1 holds coordinates in input 0, behind `batch_dims` axes */
 	TW_OP_IMAGE = 256,     /* input 0 and output 0 are feature maps [batch, channels, spatial..] */
 	TW_OP_CUSTOM = 512,    /* made of a text, which judges its attributes itself (custom.h) */
-	TW_OP_PROGRAM = 1024   /* .. of a program: its value cannot be evaluated beforehand */
+	TW_OP_PROGRAM = 1024,  /* .. of a program: its value cannot be evaluated beforehand */
+	TW_OP_NARROW = 2048,   /* takes integers of 4 and 2 bits, which only constants are, as i8 and u8 */
+	TW_OP_NARROW_ON = 4096 /* ... and hands those of input 0 on; operators with TW_OP_RESHAPE do too */
 };
 
 struct tw_op {
