@@ -19,6 +19,8 @@ void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_mod
 /* file.c: a text that stands alone: how it is called, the prelude, the kernel under the program's name. */
 void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module *m, int n,
 	       struct twir_program *const *programs);
+/* names.c: what the function of a program is called there. */
+const char *cgen_function_name(struct tw_arena *a, const char *name);
 /* kernel_gpu.c: threads of a block; bytes of its shared memory. Both raise where they are not constant. */
 int64_t cgen_threads(const struct twir_program *p);
 int64_t cgen_pool_bytes(struct twir_module *m, const struct twir_program *p);

@@ -114,6 +114,7 @@ void cgen_copy_async(struct cgen *g, const struct twir_stmt *s); /* behind the t
 void cgen_warp_stmt(struct cgen *g, const struct twir_stmt *s);	 /* commit, wait, mma */
 
 /* kernel_gpu.c */
+enum { CGEN_STATIC_SHARED = 48 << 10 }; /* bytes of shared memory that arrays may have; more comes from a pool */
 void cgen_gpu_kernel(struct cgen_uses *u, struct tw_buf *out, struct twir_module *m, const struct twir_program *p,
 		     const char *name);
 

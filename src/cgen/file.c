@@ -27,7 +27,8 @@ static void call_comment(struct tw_buf *out, struct twir_module *m, const struct
 	buf_puts(out, " */\n");
 }
 
-static void launch_comment(struct tw_buf *out, struct twir_module *m, const struct twir_program *p)
+static void launch_comment(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m,
+			   const struct twir_program *p)
 {
 	buf_printf(out, "/* program %s, launched on %s blocks of", p->name, twir_print_expr(m->arena, p->extents[0]));
 	for (int i = 1; i < p->nlevels; i++)
@@ -35,6 +36,9 @@ static void launch_comment(struct tw_buf *out, struct twir_module *m, const stru
 			   twir_level_name(p->levels[i]), i + 1 < p->nlevels ? "s" : "s each");
 	if (p->nlevels == 1)
 		buf_puts(out, " 1 thread each");
+	const int64_t pool = cgen_pool_bytes(m, p);
+	if (d->words->pool && pool > CGEN_STATIC_SHARED)
+		buf_printf(out, ", with %lld bytes of dynamic shared memory", (long long)pool);
 	buf_puts(out, " */\n");
 }
 
@@ -51,8 +55,8 @@ void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module
 		if (t->device == TW_DEVICE_CPU)
 			call_comment(&kernels, m, programs[i]);
 		else
-			launch_comment(&kernels, m, programs[i]);
-		cgen_kernel_into(&u, &kernels, m, programs[i], programs[i]->name, true);
+			launch_comment(&kernels, d, m, programs[i]);
+		cgen_kernel_into(&u, &kernels, m, programs[i], cgen_function_name(m->arena, programs[i]->name), true);
 	}
 	cgen_print_helpers(&u, out);
 	buf_bytes(out, kernels.at, kernels.n);

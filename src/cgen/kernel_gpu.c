@@ -54,11 +54,10 @@ static int64_t array_bytes(struct cgen *g, const struct twir_tensor *t)
 static void arrays(struct cgen *g, const struct shared *x, struct tw_buf *out)
 {
 	const struct cgen_words *w = g->uses->d->words;
-	enum { MOST_STATIC = 48 << 10 };
 	int64_t all = 0, at = 0;
 	for (int i = 0; i < x->list.n; i++)
 		all += array_bytes(g, x->list.at[i]);
-	const bool pool = w->pool && all > MOST_STATIC;
+	const bool pool = w->pool && all > CGEN_STATIC_SHARED;
 	if (pool)
 		buf_printf(out, "\t%s;\n", w->pool);
 	for (int i = 0; i < x->list.n; i++) {

@@ -99,7 +99,7 @@ static void invoke(struct host *h, const struct twir_stmt *s)
 	for (int i = 0; i < f->nparams; i++)
 		buffers[i] = argument(h, &s->u.invoke.args[i], &back[i]);
 	const struct twir_binding b = {f->nsymbols, f->symbols, sizes};
-	add_call(h, (struct opencl_call){.kernel = f->name,
+	add_call(h, (struct opencl_call){.kernel = cgen_function_name(a, f->name),
 					 .nbuffers = f->nparams,
 					 .buffers = buffers,
 					 .nsizes = f->nsymbols,

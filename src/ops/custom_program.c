@@ -1,11 +1,14 @@
-/* custom_program: an operator whose program is given: a definition that carries programs over compute tensors. Its value
- * only says what is loaded and that it is no movement: an anchor, for grouping; no one evaluates it. */
+/* custom_program: an operator whose program is given: definitions that carry programs over compute tensors. Their values
+ * only say what is loaded and that it is no movement: anchors, for grouping; no one evaluates them. Each call of a launch
+ * function is a definition of its own, so that what depends on constants only (packed weights) is computed once, at
+ * compile time; where several calls store one tensor, all of them are one definition. */
 #include "ops/custom_int.h"
 
 struct placing {
 	struct custom *c;
 	struct tw_map tensors; /* of the text -> compute tensors */
 	VEC(struct twir_program *) programs;
+	bool joined; /* all calls are one definition */
 };
 
 static const struct twir_expr *place_load(struct twir_rewriter *r, const struct twir_expr *e)
@@ -70,6 +73,30 @@ static void declare(struct placing *p, const struct twir_tensor *t)
 	map_set_ptr(&p->tensors, t, own);
 }
 
+static void define(struct placing *p, struct twir_tensor *out, int n, struct twir_tensor *const *inputs);
+
+/* Where the call stores; NULL: at several places. */
+static const struct twir_tensor *stored_by(const struct twir_stmt *s)
+{
+	const struct twir_tensor *t = NULL;
+	int n = 0;
+	for (int i = 0; i < s->u.invoke.n; i++)
+		if (s->u.invoke.program->params[i]->scope == TWIR_OUT) {
+			t = s->u.invoke.args[i].tensor;
+			n++;
+		}
+	return n == 1 ? t : NULL;
+}
+
+static bool must_join(const struct twir_stmt *list)
+{
+	for (const struct twir_stmt *s = list; s; s = s->next)
+		for (const struct twir_stmt *o = list; o && s->kind == TWIR_INVOKE; o = o->next)
+			if (!stored_by(s) || (o != s && o->kind == TWIR_INVOKE && stored_by(o) == stored_by(s)))
+				return true;
+	return false;
+}
+
 static void call(struct placing *p, const struct twir_stmt *s)
 {
 	struct custom *c = p->c;
@@ -94,6 +121,13 @@ static void call(struct placing *p, const struct twir_stmt *s)
 		map_set_ptr(&p->tensors, f->params[i], map_get_ptr(&p->tensors, a->tensor));
 	}
 	add_program(p, f, &sizes);
+	if (p->joined)
+		return;
+	VEC(struct twir_tensor *) inputs = {0};
+	for (int i = 0; i < f->nparams; i++)
+		if (f->params[i]->scope == TWIR_IN)
+			vec_push(c->x->arena, &inputs, map_get_ptr(&p->tensors, s->u.invoke.args[i].tensor));
+	define(p, map_get_ptr(&p->tensors, stored_by(s)), inputs.n, inputs.at);
 }
 
 static void calls(struct placing *p, const struct twir_stmt *list)
@@ -131,27 +165,42 @@ static const struct twir_expr *all_of(struct custom *c, struct twir_tensor *t, e
 	return t->rank ? twir_fold(m, type == TWIR_I1 ? TWIR_Or : TWIR_Add, t->rank, axes, t->shape, v) : v;
 }
 
+/* The definition of out, with the programs that were added since the last one. */
+static void define(struct placing *p, struct twir_tensor *out, int n, struct twir_tensor *const *inputs)
+{
+	struct tw_opctx *x = p->c->x;
+	struct twir_module *m = x->m;
+	const bool narrow = twir_is_storage(out->type);
+	const enum twir_scalar type = narrow ? TWIR_F32 : out->type;
+	const struct twir_expr *value = twir_const_of(m, twir_scalar_type(type), 0);
+	for (int i = 0; i < n; i++) {
+		const struct twir_expr *all = all_of(p->c, inputs[i], type);
+		value = type == TWIR_I1 ? twir_or(m, value, all) : twir_add(m, value, all);
+	}
+	tw_define(x, out, tw_axes(x, out, NULL), narrow ? twir_cast(m, out->type, value) : value);
+	struct twir_compute *d = x->computes.at[x->computes.n - 1];
+	d->nprograms = p->programs.n;
+	d->programs = p->programs.at;
+	memset(&p->programs, 0, sizeof(p->programs));
+}
+
 void custom_programs(struct custom *c)
 {
 	struct tw_opctx *x = c->x;
-	struct twir_module *m = x->m;
 	struct placing p = {.c = c};
-	struct twir_tensor *y = tw_y(x, 0);
-	const enum twir_scalar type = y->type == TWIR_F16 || y->type == TWIR_BF16 ? TWIR_F32 : y->type;
-	const struct twir_expr *value = twir_const_of(m, twir_scalar_type(type), 0);
+	struct twir_tensor *y = tw_y(x, 0), **inputs = ARENA_ARRAY(x->arena, struct twir_tensor *, c->inputs.n);
 	map_init(&p.tensors, x->arena);
 	for (int i = 0; i < c->inputs.n; i++) {
-		const struct twir_expr *all = all_of(c, tw_x(x, i), type);
-		map_set_ptr(&p.tensors, c->inputs.at[i], tw_x(x, i));
-		value = type == TWIR_I1 ? twir_or(m, value, all) : twir_add(m, value, all);
+		inputs[i] = tw_x(x, i);
+		map_set_ptr(&p.tensors, c->inputs.at[i], inputs[i]);
 	}
 	map_set_ptr(&p.tensors, c->outputs.at[0], y);
-	if (c->launch)
+	if (c->launch) {
+		p.joined = must_join(c->launch->body);
 		calls(&p, c->launch->body);
-	else
+	} else {
 		add_program(&p, c->program, &c->sizes);
-	tw_define(x, y, tw_axes(x, y, NULL), value);
-	struct twir_compute *d = x->computes.at[x->computes.n - 1];
-	d->nprograms = p.programs.n;
-	d->programs = p.programs.at;
+	}
+	if (c->program || p.joined)
+		define(&p, y, c->inputs.n, inputs);
 }

@@ -4,10 +4,12 @@ import os
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -356,6 +358,36 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("mma_m16n8k16_f16", self.run_cli(self.path("order.tw", text), "--emit", "cuda"))
         other = text.replace("repeat(1, 2) * repeat(2, 1) * spatial(8, 4)", "repeat(2, 1) * repeat(1, 2) * spatial(8, 4)")
         self.assertIn("orders a lane's elements otherwise", self.run_cli(self.path("order.tw", other), "--emit", "cuda", code=1))
+
+    def test_names_of_other_languages(self):
+        for name in ("dot", "mix", "clamp", "double", "union"):
+            path = self.path("name.tw", GPU_ADD.replace("program add", "program " + name))
+            self.assertIn(" %s_k(" % name, self.run_cli(path, "--emit", "cuda"))
+            self.assertIn(" %s_k(" % name, self.run_cli(path, "--emit", "opencl"))
+        if self.has_opencl():
+            self.run_cli(path, "--run", "opencl", "--random", "1", "-d", "N=5")
+
+    def test_much_shared_memory(self):
+        text = GPU_ADD.replace("{\n  for", "{\n  shared s: f32[20000];\n  for", 1).replace("C[i] =", "s[i % 512] = A[i];\n    C[i] = s[i % 512] +")
+        cuda = self.run_cli(self.path("shared.tw", text), "--emit", "cuda")
+        self.assertIn("with 80000 bytes of dynamic shared memory", cuda)
+        self.assertIn("extern __shared__", cuda)
+        symbol = GPU_ADD.replace("{\n  for", "{\n  shared s: f32[N];\n  for", 1)
+        self.assertIn("must be a constant", self.run_cli(self.path("shared.tw", symbol.replace("C[i] =", "s[i] = A[i];\n    C[i] = s[i] +")), "--emit", "cuda", code=1))
+
+    def test_interrupt(self):
+        """Ctrl-C ends a run at once and leaves nothing behind."""
+        path = self.path("long.tw", MATMUL)
+        for engine in ("interp", "compiled"):
+            run = subprocess.Popen([PROGRAM, "program", path, "--run", engine, "--random", "1", "-d", "M=2000", "-d", "N=2000", "-d", "K=2000", "--time",
+                                    "--runs", "1000", "-o", "interrupted"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(1.5)
+            run.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            run.communicate(timeout=60)
+            self.assertLess(time.monotonic() - start, 30)
+            self.assertNotEqual(run.returncode, 0)
+            self.assertFalse(os.path.exists(self.path("interrupted")))
 
     def test_targets_must_fit(self):
         path = self.path("gpu.tw", GPU_ADD)
