@@ -88,6 +88,78 @@ static struct twir_stmt *fold_loops(struct twir_module *m, const struct tw_nest 
 	return body;
 }
 
+enum { LONG_SUM = 128, LONG_AXIS = 512, PIECE = 64 };
+
+/* One running sum of many floats loses bits: the error grows with their number. */
+static bool is_long_sum(const struct tw_nest *f, const struct twir_expr *fold)
+{
+	int64_t all = 1, size;
+	if (fold->op != TWIR_Add || !twir_is_float(fold->type.scalar))
+		return false;
+	for (int i = 0; i < f->rank && all <= LONG_SUM; i++) {
+		if (!twir_const_int(f->extent[i], &size))
+			return true;
+		all *= size;
+	}
+	return all > LONG_SUM;
+}
+
+/* A tile of lanes that folds for its elements: acc over tile, within bound. */
+struct lane_fold {
+	const struct twir_expr *fold, *element; /* over the nest's variables and j */
+	struct tw_nest f;
+	struct twir_var *j;
+	int64_t step;
+	const struct twir_map *tile;
+	const struct twir_expr *const *bound;
+};
+
+/* for j on lane { acc[j] = acc[j] op value } */
+static struct twir_stmt *add_to(const struct rule *r, const struct lane_fold *l, struct twir_tensor *acc,
+				const struct twir_expr *value)
+{
+	struct twir_module *m = r->m;
+	struct twir_var *v = tw_loop_var(m, "j");
+	const struct twir_expr *je = twir_var(m, v);
+	struct twir_subst s;
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, l->j, je);
+	const struct twir_expr *sum =
+		tw_combine(m, r->t, l->fold->op, twir_load(m, acc, 1, &je), twir_subst_expr(&s, value));
+	return tw_formap(m, 1, &v, l->tile, 1, LANE, l->bound, twir_store(m, acc, 1, &je, sum, NULL));
+}
+
+/* The loops of a fold. A long sum is made of the sums of its innermost axis, or of pieces of it. */
+static struct twir_stmt *fold_on_lanes(const struct rule *r, struct lane_fold *l, struct twir_tensor *acc)
+{
+	struct twir_module *m = r->m;
+	struct tw_nest *f = &l->f;
+	int64_t size;
+	if (!is_long_sum(f, l->fold))
+		return fold_loops(m, f, f->rank, add_to(r, l, acc, l->element));
+	const int last = f->rank - 1;
+	const struct twir_expr *extent = f->extent[last], *element = l->element;
+	struct twir_var *inner = f->var[last], *piece = NULL;
+	if (last == 0 || !twir_const_int(extent, &size) || size > LONG_AXIS) {
+		piece = tw_loop_var(m, "piece");
+		inner = tw_loop_var(m, "k");
+		const struct twir_expr *first = twir_mul(m, twir_var(m, piece), twir_index(m, PIECE));
+		struct twir_subst s;
+		twir_subst_init(&s, m);
+		twir_subst_set(&s, f->var[last], twir_add(m, first, twir_var(m, inner)));
+		element = twir_subst_expr(&s, element);
+		extent = twir_min(m, twir_index(m, PIECE), twir_sub(m, extent, first));
+	}
+	struct twir_stmt *body = NULL;
+	struct twir_tensor *part = accumulator(m, "sum", l->fold, l->step, l->tile, &body);
+	const struct twir_expr *je = twir_var(m, l->j);
+	twir_append(&body, tw_for(m, inner, extent, add_to(r, l, part, element)));
+	twir_append(&body, add_to(r, l, acc, twir_load(m, part, 1, &je)));
+	if (piece)
+		body = tw_for(m, piece, twir_ceildiv(m, f->extent[last], twir_index(m, PIECE)), body);
+	return fold_loops(m, f, last, body);
+}
+
 /* Each lane folds for an element of its own; `unroll` vectors at once hide the latency of the accumulation. */
 static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const struct twir_expr *const *folds)
 {
@@ -118,17 +190,14 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 	for (int i = 0; i < nfolds; i++) {
 		const struct twir_expr *fold = folds[i];
 		struct twir_tensor *acc = accumulator(m, "acc", fold, step, tile, &body);
-		struct tw_nest f;
-		tw_nest_init(&f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
-		struct twir_var *j = tw_loop_var(m, "j");
-		const struct twir_expr *je = twir_var(m, j);
+		struct lane_fold l = {
+			.fold = fold, .j = tw_loop_var(m, "j"), .step = step, .tile = tile, .bound = bound};
+		tw_nest_init(&l.f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
 		struct twir_subst s;
 		twir_subst_init(&s, m);
-		twir_subst_set(&s, n->var[last], twir_add(m, j0, je));
-		const struct twir_expr *element = twir_subst_expr(&s, f.value);
-		struct twir_stmt *step_stmt = twir_store(
-			m, acc, 1, &je, tw_combine(m, r->t, fold->op, twir_load(m, acc, 1, &je), element), NULL);
-		twir_append(&body, fold_loops(m, &f, f.rank, tw_formap(m, 1, &j, tile, 1, LANE, bound, step_stmt)));
+		twir_subst_set(&s, n->var[last], twir_add(m, j0, twir_var(m, l.j)));
+		l.element = twir_subst_expr(&s, l.f.value);
+		twir_append(&body, fold_on_lanes(r, &l, acc));
 		/* what stands for the fold in the final value; the lane variable is put in below */
 		const struct twir_expr *place = twir_sub(m, twir_var(m, n->var[last]), j0);
 		value = tw_swapped(m, value, fold, twir_load(m, acc, 1, &place));
