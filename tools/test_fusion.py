@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Fused equals unfused, compiled: models of several random graphs, each run by `tilewright run --verify`, which compares
+a compilation with one without rewriting and fusion and with the interpreter.
+
+usage: test_fusion.py [SEED [MODELS [GRAPHS]]]     GRAPHS: in each model
+
+The graphs are chains of elementwise operators and movement around anchors: matmul, convolution, reductions, softmax; with
+broadcasts, second outputs, and for some a symbolic first size. TILEWRIGHT_BUILD names the folder of the build.
+The last line is "N passed, N failed".
+"""
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("TILEWRIGHT_BUILD", os.path.join(ROOT, "build"))
+LONG = bool(os.environ.get("TILEWRIGHT_LONG_TESTS"))
+
+
+class Maker:
+    """One model, made of graphs beside each other. A value is (name, sizes); a size is a number or "n"."""
+
+    def __init__(self, seed, size):
+        self.r = random.Random(seed)
+        self.numbers = numpy.random.RandomState(seed % 2**32)
+        self.size, self.nodes, self.inputs, self.outputs, self.constants = size, [], [], [], []
+
+    def name(self, what):
+        return f"{what}_{len(self.nodes)}_{len(self.inputs)}_{len(self.constants)}"
+
+    def number(self, s):
+        return self.size if s == "n" else s
+
+    def constant(self, array):
+        name = self.name("c")
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def leaf(self, sizes):
+        if "n" not in sizes and self.r.random() < 0.5:
+            array = self.numbers.randint(-8, 9, sizes).astype(numpy.float32) / 4
+            return self.constant(array), sizes
+        name = self.name("x")
+        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes))
+        return name, sizes
+
+    def node(self, op, inputs, sizes, **attributes):
+        name = self.name("t")
+        self.nodes.append(helper.make_node(op, inputs, [name], name="node_" + name, **attributes))
+        return name, list(sizes)
+
+    def output(self, value):
+        self.outputs.append(helper.make_tensor_value_info(value[0], TensorProto.FLOAT, None))
+
+    def unary(self, x):
+        return self.node(self.r.choice(["Relu", "Neg", "Abs", "Sigmoid", "Tanh"]), [x[0]], x[1])
+
+    def binary(self, x):
+        if self.r.random() < 0.25:
+            y = self.unary(x)
+        else:
+            tail = x[1][self.r.randint(0, len(x[1])):]
+            y = self.leaf([s if self.r.random() < 0.7 else 1 for s in tail])
+        return self.node(self.r.choice(["Add", "Sub", "Mul", "Max", "Min"]), [x[0], y[0]], x[1])
+
+    def move(self, x):
+        sizes, r = list(x[1]), self.r
+        axis = r.randrange(len(sizes))
+        kind = r.choice(["transpose", "reshape", "concat", "slice", "pad"])
+        if kind == "transpose":
+            order = list(range(len(sizes)))
+            r.shuffle(order)
+            return self.node("Transpose", [x[0]], [sizes[k] for k in order], perm=order)
+        if sizes[axis] == "n" or (kind == "reshape" and "n" in sizes):
+            return x
+        if kind == "reshape":
+            if axis + 1 < len(sizes):
+                sizes[axis:axis + 2] = [sizes[axis] * sizes[axis + 1]]
+            elif sizes[axis] % 2 == 0 and len(sizes) < 4:
+                sizes[axis:axis + 1] = [sizes[axis] // 2, 2]
+            return self.node("Reshape", [x[0], self.constant(numpy.array(sizes, numpy.int64))], sizes)
+        if kind == "concat":
+            y = self.unary(x)
+            sizes[axis] *= 2
+            return self.node("Concat", [x[0], y[0]], sizes, axis=axis)
+        if kind == "slice":
+            start = r.randrange(sizes[axis])
+            end, step = r.randint(start + 1, sizes[axis]), r.randint(1, 2)
+            sizes[axis] = (end - start + step - 1) // step
+            return self.node("Slice", [x[0]] + [self.constant(numpy.array([v], numpy.int64))
+                                                for v in (start, end, axis, step)], sizes)
+        pads = numpy.zeros(2 * len(sizes), numpy.int64)
+        pads[axis], pads[axis + len(sizes)] = r.randint(0, 2), r.randint(0, 2)
+        sizes[axis] += int(pads[axis] + pads[axis + len(sizes)])
+        return self.node("Pad", [x[0], self.constant(pads)], sizes)
+
+    def chain(self, x, most):
+        for _ in range(self.r.randint(0, most)):
+            if numpy.prod([self.number(s) for s in x[1]]) > 3000:
+                return x
+            x = self.r.choice([self.unary, self.unary, self.binary, self.binary, self.move])(x)
+        return x
+
+    def anchor(self, x):
+        sizes, r = list(x[1]), self.r
+        kind = r.choice(["matmul", "conv", "reduce", "softmax"])
+        if kind == "matmul" and len(sizes) > 1:
+            columns = r.randint(1, 40)
+            y = self.leaf([sizes[-1], columns])
+            return self.node("MatMul", [x[0], y[0]], sizes[:-1] + [columns])
+        if kind == "conv":
+            channels, out, side = r.randint(1, 6), r.randint(1, 9), r.choice([1, 3])
+            batch = "n" if "n" in sizes else r.randint(1, 2)
+            x = self.leaf([batch, channels, r.randint(3, 9), r.randint(3, 14)])
+            x = self.binary(x) if r.random() < 0.5 else x
+            group = channels if r.random() < 0.3 else 1
+            out = channels if group > 1 else out
+            w = self.leaf([out, channels // group, side, side])
+            pad, stride = r.randint(0, side // 2), r.randint(1, 2)
+            spread = [(s + 2 * pad - side) // stride + 1 for s in x[1][2:]]
+            return self.node("Conv", [x[0], w[0]], [batch, out] + spread, pads=[pad] * 4, strides=[stride] * 2, group=group)
+        if kind == "reduce":
+            axis = r.randrange(len(sizes))
+            sizes[axis] = 1
+            return self.node(r.choice(["ReduceMax", "ReduceMean", "ReduceL2"]), [x[0]], sizes, axes=[axis], keepdims=1)
+        return self.node("Softmax", [x[0]], sizes, axis=r.choice([-1, r.randrange(len(sizes))]))
+
+    def graph(self):
+        sizes = [self.r.randint(1, 6) for _ in range(self.r.randint(0, 2))] + [self.r.randint(1, 40)]
+        if self.r.random() < 0.4:
+            sizes[0] = "n"
+        x = self.chain(self.leaf(sizes), 3)
+        for _ in range(self.r.randint(1, 2)):
+            x = self.anchor(x)
+            if self.r.random() < 0.2:
+                self.output(x)
+            x = self.chain(x, 3)
+        self.output(self.unary(x))
+
+    def model(self, graphs):
+        for _ in range(graphs):
+            self.graph()
+        self.inputs.append(helper.make_tensor_value_info("last", TensorProto.FLOAT, ["n"]))  # so that n is known
+        self.output(self.node("Relu", ["last"], ["n"]))
+        graph = helper.make_graph(self.nodes, "random", self.inputs, self.outputs, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def check(seed, graphs, folder):
+    size = seed % 7 + 1
+    path = os.path.join(folder, f"random_{seed}.onnx")
+    onnx.save(Maker(seed, size).model(graphs), path)
+    command = [os.path.join(BUILD, "tilewright"), "run", path, "-d", f"n={size}", "--random", str(seed), "--verify", "--no-cache"]
+    p = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    if p.returncode == 0:
+        return True
+    print(f"seed {seed}, {graphs} graphs: exit code {p.returncode}\n{p.stdout[-2000:]}{p.stderr[-2000:]}")
+    return False
+
+
+def main():
+    given = [int(a) for a in sys.argv[1:]]
+    first = given[0] if given else 1
+    models = given[1] if len(given) > 1 else 25 if LONG else 2
+    graphs = given[2] if len(given) > 2 else 8 if LONG else 3
+    with tempfile.TemporaryDirectory() as folder:
+        good = sum(check(seed, graphs, folder) for seed in range(first, first + models))
+    print(f"{good} passed, {models - good} failed")
+    return 0 if good == models else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
