@@ -307,6 +307,13 @@ class ProgramTest(unittest.TestCase):
             return False
         return True
 
+    def test_no_device(self):
+        env = dict(os.environ, OCL_ICD_VENDORS=self.folder)
+        done = subprocess.run([PROGRAM, "program", self.path("gpu.tw", GPU_ADD), "--run", "opencl", "--random", "1", "-d", "N=8"], capture_output=True,
+                              text=True, env=env)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("hint: install", done.stderr)
+
     def gpu_programs(self):
         with open(os.path.join(SOURCE, "test", "ir", "matmul_simt.tw")) as f:
             matmul = f.read()
