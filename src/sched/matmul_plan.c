@@ -8,7 +8,7 @@ enum { MOST_ROWS = 28, SHORT = 4 /* rows of a strip in the remainder of a symbol
 void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s)
 {
 	static const char *const names[] = {"rows", "vectors", "depth", "ahead"};
-	static const int vectors[] = {2, 3, 4, 6, 8, 1}, depth[] = {256, 384, 0};
+	static const int vectors[] = {2, 3, 4, 5, 6, 8, 1}, depth[] = {256, 384, 0};
 	s->nparams = TW_COUNT(names);
 	memcpy(s->names, names, sizeof(names));
 	for (int v = 0; v < TW_COUNT(vectors); v++) {
@@ -78,7 +78,8 @@ static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
 }
 
 enum { MANY_ROWS = 96 /* each element of B serves so many multiply-adds that it may come from far */ };
-enum { SOME_STRIPS = 24, ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 };
+enum { SOME_STRIPS = 24, LONG_ROW = 4096 /* where K is unknown: for what must fit */ };
+enum { ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 };
 
 /* The loop over blocks of K in two: the outer one takes `turns`, in each of which A's part stays in the second-level cache for all panels of the item. */
 static void plan_turns(struct mm_plan *q, int64_t turns)
@@ -93,7 +94,8 @@ static void plan_turns(struct mm_plan *q, int64_t turns)
 static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 {
 	const int bytes = twir_scalar_bytes(p->type);
-	const int64_t l2 = p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10, k = most(1, p->k_size);
+	const int64_t l2 = p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10,
+		      k = most(1, p->k_known ? p->k_size : LONG_ROW);
 	const int64_t strips = most(1, ceil_div(p->m_size, q->tall)), panels = most(1, ceil_div(p->n_size, q->nr));
 	const double tile = (double)k * q->tall * q->nv / 2;
 	const int64_t fit = l2 / 2 / (k * bytes * q->tall);
@@ -101,11 +103,13 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 	if (q->blocks > 1 && p->a.access != MM_PACKED && q->band < strips && q->band * q->tall < MANY_ROWS) {
 		const int64_t rows = least(strips, ceil_div(MANY_ROWS, q->tall));
 		plan_turns(q, ceil_div(k * bytes * q->tall * rows, l2 / 2));
-		q->band = least(strips, fit * q->outer);
+		q->band = most(rows, least(strips, fit * q->outer));
 	}
 	q->group = panels;
 	if (p->b.access == MM_PACKED)
 		q->group = most(1, least(panels, l2 / 2 / (k * q->nr * bytes)));
+	if (q->outer > 1) /* all its sums wait between turns */
+		q->group = most(4, least(panels, l2 / 4 / (q->band * q->tall * q->nr * bytes)));
 	if (!p->m_known && p->b.access == MM_PACKED)
 		q->band = most(1, least(8, q->band));
 	const bool packs = p->b.access == MM_PACKED;
@@ -113,9 +117,10 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 	while (p->batches * ceil_div(strips, q->band) * ceil_div(panels, q->group) < enough) {
 		const bool rows = q->band >= 8 && (packs || (p->m_known && q->band * q->tall > 4 * q->group * q->nr));
 		const bool columns = q->group > 1 && (p->a.access != MM_PACKED || q->group * q->nr > 256);
-		if (q->band * q->group * tile < 2 * ITEM_CYCLES || !(rows || columns))
+		const bool few_rows = !columns && p->m_known && p->a.access == MM_PACKED && q->band >= 4;
+		if (q->band * q->group * tile < 2 * ITEM_CYCLES || !(rows || columns || few_rows))
 			break;
-		if (rows)
+		if (rows || few_rows)
 			q->band = ceil_div(q->band, 2);
 		else
 			q->group = ceil_div(q->group, 2);

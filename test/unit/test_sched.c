@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "pass/pass.h"
-#include "sched/sched.h"
+#include "sched/matmul.h"
 
 struct sched_case {
 	const char *name;
@@ -210,6 +210,30 @@ static const struct sched_case cases[] = {
 	 {{0}, {-1}},
 	 "B b",
 	 1},
+	{"blocks of K in turns",
+	 "tensor A: f32[29, 800]; tensor B: f32[800, 70];"
+	 "define C: f32[29, 70] = (i, j) => sum(k < 800, A[i, k] * B[k, j]) / 100.0;",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B",
+	 1},
+	{"doubles",
+	 "tensor A: f64[23, 31]; tensor B: f64[31, 29]; define C: f64[23, 29] = (i, j) => sum(k < 31, A[i, k] * B[k, "
+	 "j]);",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B",
+	 1},
 	{"one row by constants",
 	 "tensor A: f32[1, 33]; tensor B: f32[150, 33]; define T: f32[33, 150] = (k, j) => B[j, k];"
 	 "define C: f32[1, 150] = (i, j) => sum(k < 33, A[i, k] * T[k, j]);",
@@ -355,6 +379,8 @@ static void add(struct store *s, struct tw_arena *a, struct twir_tensor *t, cons
 		const int64_t v = (int64_t)(next_random(seed) % 2001) - 1000;
 		if (t->type == TWIR_F32)
 			((float *)at)[i] = (float)v / 500;
+		else if (t->type == TWIR_F64)
+			((double *)at)[i] = (double)v / 500;
 		else if (bytes == 8)
 			((int64_t *)at)[i] = v / 300;
 		else
@@ -407,6 +433,11 @@ static void compare(struct run *r, const struct twir_tensor *t, const struct twi
 		    const struct twir_data *got)
 {
 	for (int64_t i = 0; i < want->elements; i++) {
+		if (t->type == TWIR_F64) {
+			const double d = fabs(((double *)want->at)[i] - ((double *)got->at)[i]);
+			r->worst = d > r->worst || isnan(d) ? d : r->worst;
+			continue;
+		}
 		if (t->type != TWIR_F32) {
 			const size_t bytes = (size_t)twir_scalar_bytes(t->type), off = (size_t)i * bytes;
 			r->worst += memcmp((char *)want->at + off, (char *)got->at + off, bytes) != 0;
@@ -538,11 +569,14 @@ static void check(struct run *r)
 		fail_msg("%s, lanes %d, point %d: error %g", r->c->name, r->t.lanes, r->point, r->worst);
 }
 
+/* Caches so small that the sizes here fill them: bands, groups and turns over blocks of K all show. */
 static struct tw_target target(enum tw_isa isa)
 {
 	struct tw_target t;
 	memset(&t, 0, sizeof(t));
 	tw_target_with_isa(&t, isa);
+	t.l1_bytes = 4 << 10;
+	t.l2_bytes = 32 << 10;
 	return t;
 }
 
@@ -565,7 +599,7 @@ static void every_case(void **state)
 			}
 }
 
-enum { STRIDE = 7 }; /* of points tried where the loops are like those of the first matmul, of which all are */
+enum { STRIDE = 11 }; /* of points tried where the loops are like those of the first matmul, of which all are */
 
 /* Perturbation: any factors of the register tile give the right numbers, and other loops. (Where the number of rows is constant, balancing may make two
  * points the same.) */
@@ -598,8 +632,57 @@ static void every_point(void **state)
 	}
 }
 
+/* What the analytic model must see: padding, the chain of an accumulator, what a core item is worth. */
+static void model(void **state)
+{
+	static const struct {
+		int64_t m, n, k, padded, least_rows; /* columns at most, rows of a tile at least */
+		int64_t items;			     /* at least */
+	} shapes[] = {{128, 768, 768, 768, 6, 12},   {128, 768, 3072, 768, 6, 8}, {49, 24, 960, 32, 9, 1},
+		      {3136, 80, 64, 80, 4, 4},	     {1, 1000, 1280, 1024, 1, 1}, {196, 1024, 256, 1024, 6, 8},
+		      {1000, 2048, 512, 2048, 6, 32}};
+	(void)state;
+	for (int i = 0; i < TW_COUNT(shapes); i++) {
+		struct tw_arena *a = arena_new();
+		struct twir_module *m = twir_module_new(a);
+		struct tw_target t;
+		memset(&t, 0, sizeof(t));
+		tw_target_with_isa(&t, TW_ISA_AVX512);
+		t.l1_bytes = 48 << 10;
+		t.l2_bytes = 2 << 20;
+		const long long mm = shapes[i].m, nn = shapes[i].n, kk = shapes[i].k;
+		twir_parse(m, "model",
+			   arena_printf(a,
+					"tensor A: f32[%lld, %lld]; tensor B: f32[%lld, %lld]; define C: f32[%lld, "
+					"%lld] = (i, j) => "
+					"sum(k < %lld, A[i, k] * B[k, j]);",
+					mm, kk, kk, nn, mm, nn, kk));
+		struct constants constants = {.m = m};
+		map_init(&constants.map, a);
+		add_constant(&constants, "B", 1);
+		const struct tw_task task = {
+			.m = m, .name = "task", .anchor = m->computes.at[0], .constants = &constants.map};
+		struct tw_space s = {0};
+		struct tw_launch launch = {0};
+		struct mm_problem p;
+		struct mm_plan q;
+		tw_template_matmul.space(a, &t, &s);
+		const struct tw_point *point = &s.points.at[tw_template_matmul.choose(&task, &t, &s)];
+		assert_true(mm_match(&task, &t, &p));
+		mm_plan_init(&q, &p, point);
+		assert_true((nn + q.nr - 1) / q.nr * q.nr <= shapes[i].padded);
+		assert_true(q.low >= shapes[i].least_rows && q.tall * q.nv <= 30);
+		assert_true(q.tall * q.nv >= 8 || mm * q.nv < 8);
+		tw_schedule_point(&task, &t, &tw_template_matmul, point, &launch);
+		const struct twir_binding none = {0};
+		assert_true(twir_eval_index(launch.kernels.at[0].program->extents[0], &none) >= shapes[i].items);
+		arena_free(a);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(every_point)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(every_point),
+					   cmocka_unit_test(model)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
