@@ -173,6 +173,16 @@ def check_cuda(name, path, counts):
                        f"{name}: nvcc for {arch}: {(done.stderr + done.stdout)[-800:]}")
 
 
+def check_bench(counts):
+    """bench/program_matmul.py runs and finds the example right; what it measures in so few runs says nothing."""
+    command = [sys.executable, os.path.join(ROOT, "bench", "program_matmul.py"), "--build", os.path.dirname(TOOL),
+               "--size", "50,60,70", "--rounds", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    counts.one("of the peak beside it" in done.stdout, f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    done = tool(os.path.join(FOLDER, "matmul_cpu.tw"), "--emit", "c")
+    counts.one("__builtin_prefetch" in done.stdout, f"matmul_cpu as C prefetches nothing: {done.stderr}")
+
+
 def cpu_engines():
     """The interpreter, then compiled for the machine's best, for less of it, and as loops over lanes."""
     with open("/proc/cpuinfo") as f:
@@ -205,6 +215,8 @@ def main():
         check_numbers(name, path, gpu if for_gpu else cpu, counts)
         if for_gpu and nvcc:
             check_cuda(name, path, counts)
+    if "matmul_cpu" in chosen:
+        check_bench(counts)
     print(f"{counts.passed} passed, {counts.failed} failed")
     return 1 if counts.failed else 0
 
