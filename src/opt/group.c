@@ -626,6 +626,7 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 	while (!out->apart && vanish_all(&x) > 0) /* x * sigmoid(x): once sigmoid is gone, x has one user */
 		continue;
 	if (!out->apart) {
+		group_without_quotients(&x, out->exact);
 		group_find_rows(&x);
 		join_epilogues(&x);
 	}

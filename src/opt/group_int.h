@@ -58,4 +58,7 @@ const struct twir_expr *group_whole_value(struct grouping *x, int i);
    before epilogues are joined. */
 void group_find_rows(struct grouping *x);
 
+/* quotient.c: divisions by constants become multiplications where nothing, or little (not with exact), is lost. */
+void group_without_quotients(struct grouping *x, bool exact);
+
 #endif

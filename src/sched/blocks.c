@@ -17,25 +17,34 @@ void tw_choose_blocks(int naxes, const struct twir_expr *const *extent, int64_t 
 	}
 }
 
-/* Operations for one element: the product of the constant fold extents, symbols counting 64. */
+static int64_t bounded_cost(const struct twir_expr *e)
+{
+	const int cost = tw_cost(e);
+	return cost < 1 ? 1 : cost > 64 ? 64 : cost;
+}
+
+static void see_fold(void *arg, const struct twir_expr *e)
+{
+	int64_t *most = arg, work = 1;
+	if (e->kind != TWIR_Fold)
+		return;
+	for (int i = 1; i < e->n; i++) {
+		int64_t size = 64;
+		twir_const_int(e->arg[i], &size);
+		work *= size < 1 ? 1 : size > 1 << 20 ? 1 << 20 : size;
+		if (work > 1 << 24)
+			work = 1 << 24;
+	}
+	work *= bounded_cost(e);
+	*most = work > *most ? work : *most;
+}
+
+/* Operations for one element: of the largest fold, by its constant extents (symbols count 64), or of the rest. */
 int64_t tw_fold_work(const struct twir_expr *value)
 {
-	int64_t work = 1;
-	const int own = tw_cost(value);
-	if (value->kind == TWIR_Fold) {
-		for (int i = 1; i < value->n; i++) {
-			int64_t size = 64;
-			twir_const_int(value->arg[i], &size);
-			work *= size < 1 ? 1 : size > 1 << 20 ? 1 << 20 : size;
-			if (work > 1 << 24)
-				work = 1 << 24;
-		}
-	}
-	for (int i = 0; i < value->n && value->kind != TWIR_Fold; i++) {
-		const int64_t sub = tw_fold_work(value->arg[i]);
-		work = sub > work ? sub : work;
-	}
-	return work * (own < 1 ? 1 : own > 64 ? 64 : own);
+	int64_t work = bounded_cost(value);
+	twir_visit_expr(value, see_fold, &work);
+	return work;
 }
 
 /* for (vars) in spatial(ceil_div(e, b)..) * repeat(b..) on core within (e..) { body }  and the number of core items */

@@ -32,7 +32,7 @@ static struct twir_program *injective(struct rule *r)
 	int64_t block[TWIR_MAX_RANK], vectors;
 	const struct twir_expr *outer[TWIR_MAX_RANK], *middle[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK],
 		*cores = twir_index(m, 1);
-	tw_choose_blocks(n->rank, n->extent, tw_fold_work(n->value), block);
+	tw_choose_blocks(n->rank, n->extent, (tw_fold_work(n->value) + r->lanes - 1) / r->lanes, block);
 	vectors = (block[last] + r->lanes - 1) / r->lanes;
 	for (int i = 0; i < n->rank; i++) {
 		const int64_t step = i == last ? vectors * r->lanes : block[i];

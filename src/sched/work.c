@@ -57,9 +57,27 @@ static const struct twir_expr *definition_work(struct twir_module *m, const stru
 	return all;
 }
 
+/* Of the stages, and of an attention's first product. */
+static const struct twir_expr *rows_work(const struct tw_task *task)
+{
+	struct twir_module *m = task->m;
+	const struct tw_rows *rows = task->rows ? task->rows : task->attention->rows;
+	const struct twir_expr *all = twir_index(m, 0);
+	for (int i = 0; i < rows->stages.n; i++)
+		all = twir_add(m, all, definition_work(m, rows->stages.at[i].definition));
+	if (task->rows)
+		return all;
+	const struct twir_expr *scores = twir_mul(m, task->attention->depth_extent, rows->fold_extent[0]);
+	for (int k = 0; k < rows->nrow; k++)
+		scores = twir_mul(m, scores, rows->row_extent[k]);
+	all = twir_add(m, all, definition_work(m, task->anchor));
+	return twir_add(m, all, twir_mul(m, twir_index(m, 2), scores));
+}
+
 const struct twir_expr *tw_task_work(const struct tw_task *task)
 {
-	const struct twir_expr *all = definition_work(task->m, task->anchor);
+	const struct twir_expr *all =
+		task->rows || task->attention ? rows_work(task) : definition_work(task->m, task->anchor);
 	if (task->consumer)
 		all = twir_add(task->m, all, definition_work(task->m, task->consumer));
 	return of_symbols(all) ? all : NULL;

@@ -209,6 +209,41 @@ static void depthwise_does_not_repeat_work(struct world *w)
 	assert_int_equal(w->groups.list.n, 2);
 }
 
+static void see_quotient(void *arg, const struct twir_expr *e)
+{
+	*(int *)arg += e->kind == TWIR_Div && e->type.scalar == TWIR_F32;
+}
+
+static int quotients(struct world *w)
+{
+	int n = 0;
+	for (int i = 0; i < w->groups.list.n; i++)
+		twir_visit_expr(w->groups.list.at[i]->task.anchor->value, see_quotient, &n);
+	return n;
+}
+
+/* x / 8 is x * 0.125 in every bit, and erf is smooth; x / 3 may be rounded next. */
+static int quotients_left(struct world *w)
+{
+	const tw_id x = input(w, "x", 1, (int64_t[]){100}), root = constant(w, "r", 0, NULL, 1.4142135f, 0);
+	output(w, NODE(w, "Div", x, constant(w, "c", 0, NULL, 8, 0)));
+	output(w, NODE(w, "Erf", NODE(w, "Div", x, root)));
+	output(w, NODE(w, "Round", NODE(w, "Div", x, constant(w, "d", 0, NULL, 3, 0))));
+	optimise_and_group(w);
+	return quotients(w);
+}
+
+static void quotients_become_products(struct world *w)
+{
+	assert_int_equal(quotients_left(w), 1);
+}
+
+static void exact_quotients_stay(struct world *w)
+{
+	w->groups.exact = true;
+	assert_int_equal(quotients_left(w), 2);
+}
+
 static void unused_nodes_vanish(struct world *w)
 {
 	const tw_id x = input(w, "x", 1, (int64_t[]){10});
@@ -247,6 +282,7 @@ int main(void)
 							 shared_anchor_stays,	     batchnorm_folds,
 							 small_constants_fold,	     large_constants_are_set_up,
 							 windows_do_not_repeat_work, depthwise_does_not_repeat_work,
+							 quotients_become_products,  exact_quotients_stay,
 							 unused_nodes_vanish};
 	static const char *const names[] = {
 		"a chain is one task",	      "a matmul takes its epilogue",
@@ -254,6 +290,7 @@ int main(void)
 		"a shared anchor stays",      "batch normalisation folds into a convolution",
 		"small constants fold",	      "large constants are set up",
 		"windows do not repeat work", "depthwise does not repeat work",
+		"quotients become products",  "exact quotients stay",
 		"unused nodes vanish"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
