@@ -19,17 +19,11 @@ struct bake {
 	void *release_arg;
 };
 
-static enum tw_code addresses(struct bake *k, struct tw_error *e)
+/* Folded buffers get their memory at the step that first speaks of them. Others: */
+static void addresses(struct bake *k)
 {
 	const struct twrt_plan *p = k->p;
 	for (int b = 0; b < p->nbuffers; b++) {
-		if (p->buffers[b].kind == TWRT_FOLDED) {
-			k->folded[b] = twrt_alloc(k->m->bytes[b]);
-			if (k->folded[b] == NULL)
-				return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a constant of %lld bytes",
-						 (long long)k->m->bytes[b]);
-			k->address[b] = k->folded[b];
-		}
 		if (p->buffers[b].kind == TWRT_CONST)
 			k->address[b] = (void *)(uintptr_t)p->buffers[b].data;
 		if (p->buffers[b].kind == TWRT_TEMP)
@@ -38,7 +32,45 @@ static enum tw_code addresses(struct bake *k, struct tw_error *e)
 	for (int b = 0; b < p->nbuffers; b++)
 		if (p->buffers[b].kind == TWRT_ALIAS && k->address[twrt_buffer_root(p, b)])
 			k->address[b] = (char *)k->address[twrt_buffer_root(p, b)] + k->m->offset[b];
+}
+
+static enum tw_code allocate(struct bake *k, const struct twrt_step *s, struct tw_error *e)
+{
+	for (int n = 0; n < s->nbuffers; n++) {
+		const int b = s->buffers[n];
+		if (b < 0 || k->p->buffers[b].kind != TWRT_FOLDED || k->address[b])
+			continue;
+		k->folded[b] = twrt_alloc(k->m->bytes[b]);
+		if (k->folded[b] == NULL)
+			return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a constant of %lld bytes",
+					 (long long)k->m->bytes[b]);
+		k->address[b] = k->folded[b];
+	}
 	return TW_ERR_OK;
+}
+
+/* The last set-up step that needs each buffer; those that a run needs too: none. */
+static void last_uses(const struct twrt_plan *p, int *last)
+{
+	for (int i = 0; i < p->nsteps; i++)
+		for (int n = 0; n < p->steps[i].nbuffers; n++)
+			if (p->steps[i].buffers[n] >= 0)
+				last[twrt_buffer_root(p, p->steps[i].buffers[n])] = i < p->nsetup ? i : -1;
+	for (int i = 0; i < p->noutputs; i++)
+		last[twrt_buffer_root(p, p->outputs[i].buffer)] = -1;
+}
+
+/* What only set-up steps needed goes after the last of them. */
+static void give_back(struct bake *k, int step, const int *last)
+{
+	const struct twrt_step *s = &k->p->steps[step];
+	for (int n = 0; n < s->nbuffers; n++) {
+		const int b = s->buffers[n];
+		if (b >= 0 && k->p->buffers[b].kind == TWRT_FOLDED && last[b] == step) {
+			free(k->folded[b]);
+			k->folded[b] = NULL;
+		}
+	}
 }
 
 static enum tw_code run_steps(struct bake *k, struct tw_error *e)
@@ -48,22 +80,30 @@ static enum tw_code run_steps(struct bake *k, struct tw_error *e)
 		most = k->p->steps[i].nbuffers > most ? k->p->steps[i].nbuffers : most;
 	void **arguments = calloc((size_t)most, sizeof(*arguments));
 	int64_t *bytes = calloc((size_t)most, sizeof(*bytes));
+	int *last = calloc((size_t)k->p->nbuffers + 1, sizeof(*last));
 	enum tw_code code = TW_ERR_OK;
-	if (arguments == NULL || bytes == NULL)
+	if (arguments == NULL || bytes == NULL || last == NULL)
 		code = TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
+	else
+		last_uses(k->p, last);
 	for (int i = 0; code == TW_ERR_OK && i < k->p->nsetup; i++) {
 		const struct twrt_step *s = &k->p->steps[i];
-		for (int n = 0; n < s->nbuffers; n++) {
+		code = allocate(k, s, e);
+		for (int n = 0; code == TW_ERR_OK && n < s->nbuffers; n++) {
 			arguments[n] = s->buffers[n] < 0 ? NULL : k->address[s->buffers[n]];
 			bytes[n] = s->buffers[n] < 0 ? 0 : k->m->bytes[s->buffers[n]];
 		}
-		code = twrt_step_run(s, &k->m->steps[i], k->code.kernels, arguments, bytes, k->pool, &k->scratch, e);
+		if (code == TW_ERR_OK)
+			code = twrt_step_run(s, &k->m->steps[i], k->code.kernels, arguments, bytes, k->pool,
+					     &k->scratch, e);
 		for (int n = 0; k->release && n < s->nbuffers; n++)
 			if (s->buffers[n] >= 0 && k->p->buffers[s->buffers[n]].kind == TWRT_CONST)
 				k->release(k->release_arg, arguments[n], bytes[n]);
+		give_back(k, i, last);
 	}
 	free(arguments);
 	free(bytes);
+	free(last);
 	return code;
 }
 
@@ -106,14 +146,14 @@ static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threa
 		k->scratch.at = twrt_alloc(tw_mul64(k->scratch.stride, twrt_pool_threads(k->pool), &bad));
 	if (bad || k->pool == NULL || k->arena == NULL || k->scratch.at == NULL)
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
-	TWRT_TRY(addresses(k, e));
+	addresses(k);
 	TWRT_TRY(run_steps(k, e));
 	for (int b = 0; b < p->nbuffers; b++) {
 		k->buffers[b] = p->buffers[b];
 		if (p->buffers[b].kind != TWRT_FOLDED)
 			continue;
 		k->buffers[b].kind = TWRT_CONST;
-		k->buffers[b].data = k->folded[b];
+		k->buffers[b].data = k->folded[b]; /* NULL: only the set-up needed it, and it is dropped below */
 		k->buffers[b].const_bytes = k->m->bytes[b];
 	}
 	drop_unused_constants(k);
