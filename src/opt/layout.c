@@ -127,14 +127,29 @@ static bool may_be_image(const struct chooser *x, const struct tw_group *g)
 	return pixels && twir_const_int(c->out->shape[1], &channels) && channels >= FEWEST_CHANNELS;
 }
 
+/* An image operator's result with other operators fused behind it (Conv, Relu), channel by channel? */
+static bool ends_image(const struct chooser *x, const struct tw_group *g)
+{
+	const struct twir_compute *c = g->task.consumer;
+	const struct twir_expr *load;
+	if (!c || !of_image_operator(x, g->task.anchor) || tw_loads_of(c->value, g->task.anchor->out, &load) != 1 ||
+	    load->nidx < 3)
+		return false;
+	bool channel = false;
+	for (int d = 0; d + 1 < load->nidx; d++)
+		channel |= twir_uses_var(load->arg[d], c->axes[1]);
+	return channel && !twir_uses_var(load->arg[load->nidx - 1], c->axes[1]);
+}
+
 static bool choose(struct chooser *x, const struct tw_group *g)
 {
 	if (!may_be_image(x, g) || map_get_ptr(&x->chosen, last_of(g)->out))
 		return false;
 	struct handing h = {.x = x, .c = last_of(g)};
-	if (!map_get_ptr(&x->image, h.c->out))
+	h.yes = map_get_ptr(&x->image, h.c->out) || ends_image(x, g);
+	if (!h.yes)
 		twir_visit_expr(h.c->value, see_handing, &h);
-	if (!h.yes && !map_get_ptr(&x->image, h.c->out))
+	if (!h.yes)
 		return false;
 	map_set_ptr(&x->chosen, h.c->out, x);
 	return true;
