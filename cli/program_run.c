@@ -91,6 +91,12 @@ static int make_tensors(const struct args *a, tilewright_program *program, struc
 						   "parameter \"%s\": the size %s is not known\nhint: give it with -d "
 						   "SYMBOL=N, or an input that has it with -i",
 						   port->name, port->dim_text[d]);
+		if ((int)port->type == 0)
+			return problem_set(
+				p, EXIT_INPUT,
+				"parameter \"%s\" has a type that lives inside programs: packed ones and index\n"
+				"hint: hand it over as whole bytes (i8 for i4) or as i64, and cast",
+				port->name);
 		if (t[i].data) {
 			code = check_input(port, &t[i], p);
 			continue;

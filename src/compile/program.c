@@ -66,9 +66,7 @@ static struct twir_launch *choose(struct twir_module *m, const char *which, stru
 /* The number of a type in ONNX; 0: it has none. */
 static int type_number(enum twir_scalar s)
 {
-	return twir_is_packed(s) || (twir_is_storage(s) && s != TWIR_F16 && s != TWIR_BF16) || s == TWIR_INDEX
-		       ? 0
-		       : (int)twc_type(s);
+	return twir_is_packed(s) || s == TWIR_INDEX ? 0 : (int)twc_type(s);
 }
 
 static void describe(struct tw_program *p)

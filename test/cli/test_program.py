@@ -250,6 +250,25 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("C: f32[100]", self.run_cli(path, "--stage", "flatten_index", "--fix", "N=100"))
         self.assertIn("no symbol", self.run_cli(path, "--stage", "flatten_index", "--fix", "K=100", code=1))
 
+    def test_narrow_types(self):
+        """Floats of 8 bits go in and out; packed types stay inside programs."""
+        path = self.path("narrow.tw", """symbol N;
+program narrow(A: f8e4m3fn[N], out X: f32[N], out Y: f8e5m2[N]) launch core(ceil_div(N, 16)), lane(16) {
+  for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) {
+    X[i] = f32(A[i]) * 3.0;
+    Y[i] = f8e5m2(f32(A[i]) * 3.0);
+  }
+}
+""")
+        outputs = []
+        for engine in ("interp", "compiled"):
+            folder = os.path.join(self.folder, engine)
+            self.run_cli(path, "-d", "N=100", "--random", "3", "--run", engine, "-o", folder)
+            outputs.append([open(os.path.join(folder, name), "rb").read() for name in ("X.npy", "Y.pb")])
+        self.assertEqual(outputs[0], outputs[1])
+        packed = self.path("packed.tw", "program p(A: i4[8], out X: f32[8]) { for i in repeat(8) { X[i] = f32(A[i]); } }")
+        self.assertIn('parameter "A" has a type that lives inside programs', self.run_cli(packed, "--random", "1", "--run", "interp", code=1))
+
     def test_emitted_c_compiles(self):
         compiler = shutil.which("gcc") or shutil.which("cc")
         for isa in ("avx512", "avx2", "generic", "scalar"):
