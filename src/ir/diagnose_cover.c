@@ -54,6 +54,11 @@ static bool speaks_of(const struct twird_binders *b, const struct twir_expr *e)
 
 static void guard(struct twird_binders *b, const struct twir_expr *cond)
 {
+	if (cond->kind == TWIR_And) { /* each on its own */
+		guard(b, cond->arg[0]);
+		guard(b, cond->arg[1]);
+		return;
+	}
 	b->too_many |= b->nguards == TWIRD_BINDERS;
 	if (!b->too_many)
 		b->guards[b->nguards++] = cond;
@@ -182,15 +187,15 @@ struct digits {
 	const struct twir_expr *base;
 };
 
-/* The index of dimension k (k < 0: the place in the tensor in row order) as digits; false: it is something else. */
+/* The index of the dimensions from .. to, as one number in row order, as digits; false: it is something else. */
 static bool digits_of(struct twird *d, struct twir_facts *f, const struct twird_event *e, const struct twird_binders *b,
-		      int k, struct digits *g)
+		      int from, int to, struct digits *g)
 {
 	struct twir_module *m = d->m;
-	const struct twir_expr *x = k < 0 ? e->index[0] : e->index[k];
-	const bool wide = e->lanes > 1 && !e->scattered && (k < 0 || k == e->n - 1);
+	const struct twir_expr *x = e->index[from];
+	const bool wide = e->lanes > 1 && !e->scattered && to == e->n - 1;
 	struct twirs_poly p, base = {0};
-	for (int i = 1; i < e->n && k < 0; i++)
+	for (int i = from + 1; i <= to; i++)
 		x = twir_add(m, twir_mul(m, x, e->tensor->shape[i]), e->index[i]);
 	if (wide)
 		x = twir_add(m, x, twir_var(m, b->at[b->n - 1].var));
@@ -278,13 +283,16 @@ bool twird_injective(struct twird *d, const struct twird_event *e, const struct 
 	for (int i = 0; i < b->n; i++)
 		twird_below(&f, twir_var(d->m, b->at[i].var), b->at[i].extent);
 	twird_enter(&f, e->frame);
-	for (int whole = 0; whole < 2; whole++) { /* by dimensions, then as one number */
+	for (int whole = 0; whole < 2; whole++) { /* by as few dimensions at a time as can be, then all as one number */
 		bool ok = true;
 		used = 0;
-		for (int k = whole ? -1 : 0; k < (whole ? 0 : e->n) && ok; k++) {
-			if (!whole && !(dims >> k & 1))
+		for (int k = 0, to; k < e->n && ok; k = to + 1) {
+			to = whole ? e->n - 1 : k;
+			if (!(dims >> k & 1))
 				continue;
-			ok = digits_of(d, &f, e, b, k, &g) && digits_differ(d, &f, b, &g);
+			while (!(ok = digits_of(d, &f, e, b, k, to, &g)) && ++to < e->n && dims >> to & 1)
+				;
+			ok = ok && digits_differ(d, &f, b, &g);
 			for (int i = 0; i < g.n && ok; i++)
 				used |= 1u << g.at[i].binder;
 		}
@@ -347,31 +355,23 @@ static bool take(const struct digits *g, unsigned *used)
 	return true;
 }
 
-static bool dimension_covered(struct twird *d, struct twir_facts *f, const struct twird_event *e,
-			      const struct twird_binders *b, int k, const struct twird_event *of, unsigned *used)
+/* Dimensions from .. to as one number; of: see twird_covers. */
+static bool part_covered(struct twird *d, struct twir_facts *f, const struct twird_event *e,
+			 const struct twird_binders *b, int from, int to, const struct twird_event *of, unsigned *used)
 {
 	struct twir_module *m = d->m;
 	struct digits g;
 	const bool flat = e->n != e->tensor->rank;
-	const struct twir_expr *size = flat ? twir_tensor_elements(m, e->tensor) : e->tensor->shape[k];
-	const struct twir_expr *last = of ? of->index[k] : twir_sub(m, size, twir_index(m, 1));
-	if (of && k == e->n - 1)
+	const struct twir_expr *last = of ? of->index[from] : NULL;
+	if (of && from == e->n - 1)
 		last = twir_add(m, last, twir_index(m, of->lanes - 1));
-	return digits_of(d, f, e, b, k, &g) && digits_reach(d, f, b, &g, last) && take(&g, used);
-}
-
-/* All dimensions as one number. */
-static bool row_covered(struct twird *d, struct twir_facts *f, const struct twird_event *e,
-			const struct twird_binders *b, unsigned *used)
-{
-	struct twir_module *m = d->m;
-	const struct twir_expr *size = twir_index(m, 1);
-	struct digits g;
-	for (int k = 0; k < e->n; k++)
-		size = twir_mul(m, size, e->tensor->shape[k]);
-	*used = 0;
-	return e->n > 1 && e->n == e->tensor->rank && digits_of(d, f, e, b, -1, &g) &&
-	       digits_reach(d, f, b, &g, twir_sub(m, size, twir_index(m, 1))) && take(&g, used);
+	if (!of) {
+		const struct twir_expr *size = flat ? twir_tensor_elements(m, e->tensor) : e->tensor->shape[from];
+		for (int k = from + 1; k <= to; k++)
+			size = twir_mul(m, size, e->tensor->shape[k]);
+		last = twir_sub(m, size, twir_index(m, 1));
+	}
+	return digits_of(d, f, e, b, from, to, &g) && digits_reach(d, f, b, &g, last) && take(&g, used);
 }
 
 bool twird_covers(struct twird *d, const struct twird_event *e, const struct twird_binders *b,
@@ -387,14 +387,22 @@ bool twird_covers(struct twird *d, const struct twird_event *e, const struct twi
 	if (of)
 		twird_launch(d, &f);
 	twird_enter(&f, of ? of->frame : NULL);
+	for (int k = 0; k < e->tensor->rank && !of; k++) /* of a tensor without elements there is nothing to reach */
+		twirs_assume(&f, twir_simplify(&f, twir_lt(m, twir_index(m, 0), e->tensor->shape[k])), true);
 	if (!guards_hold(d, e, b, common))
 		return false;
-	for (int k = 0; k < e->n; k++)
-		if (!(same >> k & 1) && !dimension_covered(d, &f, e, b, k, of, &used)) {
-			if (of || !row_covered(d, &f, e, b, &used))
-				return false;
-			break;
+	for (int k = 0, to; k < e->n; k = to + 1) { /* as few at a time as can be */
+		bool ok = (same >> k & 1) != 0;
+		for (to = k; !ok && to < e->n && !(same >> to & 1); to++) {
+			unsigned now = used;
+			ok = part_covered(d, &f, e, b, k, to, of, &now);
+			used = ok ? now : used;
+			if (ok || of)
+				break;
 		}
+		if (!ok)
+			return false;
+	}
 	/* what is in no index must happen at all */
 	for (int i = 0; i < b->n; i++)
 		if (!((used | b->pinned) >> i & 1) && !twir_prove(&f, twir_le(m, twir_index(m, 1), b->at[i].extent)))

@@ -74,6 +74,9 @@ static void sound_programs(void **state UNUSED)
 		{"test/ir/matmul_simt.tw", "matmul_simt", {45, 48, 0}}, /* so does the other buffer's half */
 		{"test/ir/reductions.tw", "row_stats", {0}},
 		{"test/ir/softmax.tw", "softmax", {0}},
+		{"examples/programs/conv_matmul.tw", "conv", {0}},
+		{"examples/programs/matmul_cpu.tw", "matmul_bias_relu", {0}},
+		{"examples/programs/row_sums_gpu.tw", "row_sums", {0}},
 	};
 	for (int k = 0; k < TW_COUNT(all); k++) {
 		struct job j = diagnose(read_text(all[k].file), all[k].program);
