@@ -119,8 +119,8 @@ static bool may_be_image(const struct chooser *x, const struct tw_group *g)
 	const struct twir_compute *c = last_of(g);
 	int64_t channels;
 	bool pixels = false;
-	if (!c || g->setup || c->out->rank < 3 || c->out->rank > 5 || map_get_ptr(&x->groups->row_major, c->out) ||
-	    map_get_ptr(&x->refused, c->out))
+	if (!c || g->setup || g->task.anchor->nprograms || c->out->rank < 3 || c->out->rank > 5 ||
+	    map_get_ptr(&x->groups->row_major, c->out) || map_get_ptr(&x->refused, c->out))
 		return false;
 	for (int d = 2; d < c->out->rank; d++)
 		pixels |= !is_one(c->out->shape[d]);
