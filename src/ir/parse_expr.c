@@ -15,6 +15,10 @@ const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o
 {
 	const struct twir_expr *e = o.e;
 	const struct twir_expr *w = o.wide ? o.wide : e;
+	if (o.flexible && e->kind == TWIR_Splat) {
+		const struct twir_operand part = {e->arg[0], true, w->kind == TWIR_Splat ? w->arg[0] : NULL};
+		return twir_splat(p->m, twir_retype(p, part, to), e->type.lanes);
+	}
 	if (o.flexible && (e->kind == TWIR_Cond || e->kind == TWIR_Select)) {
 		const bool both = w->kind == e->kind;
 		const struct twir_expr *a =

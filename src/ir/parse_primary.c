@@ -408,7 +408,7 @@ static const struct twir_expr *parse_cast(struct twir_parser *p, const struct tw
 		twir_fail(p, at, "f32(x) converts the value; bitcast_f32(x) keeps the bits of an equally wide type",
 			  "%s", why);
 	if (!bits && o.wide && twir_is_float(to)) /* f64(0.1): the literal's own value */
-		return twir_retype(p, o, to);
+		o.e = twir_retype(p, o, to);
 	return bits ? twir_bitcast(p->m, to, o.e) : twir_cast(p->m, to, o.e);
 }
 

@@ -215,6 +215,8 @@ static bool loose(const struct twir_expr *e)
 {
 	if (e->kind == TWIR_Cond || e->kind == TWIR_Select)
 		return loose(e->arg[1]) && loose(e->arg[2]);
+	if (e->kind == TWIR_Splat)
+		return loose(e->arg[0]);
 	return e->kind == TWIR_Const && e->type.scalar == TWIR_F32;
 }
 

@@ -347,6 +347,10 @@ static void literals_beside(void **state)
 		{"f64(c ? y : 0.1)", (double)0.1f, TWIR_F32},
 		{"f64(f16(0.1))", 0x1.998p-4, TWIR_F16},
 		{"f64(f8e4m3fn(0.1))", 0.1015625, TWIR_F8E4M3FN},
+		{"x + extract(f64(select(iota_i32(4) < 2i32, 0.1, 0.5)), 1)", 0.1, TWIR_F64},
+		{"x + extract(f64(select(iota_i32(4) < 2i32, 0.1f32, 0.5f32)), 1)", (double)0.1f, TWIR_F32},
+		{"x + extract(f64(select(iota_i32(4) < 2i32, y, 0.1)), 1)", (double)0.1f, TWIR_F32},
+		{"x + extract(f64(splat(0.1, 4)), 1)", (double)0.1f, TWIR_F32},
 		{"x + 1e300", 1e300, TWIR_F64},
 		{"x + 0x1.123456789abcdp+0", 0x1.123456789abcdp+0, TWIR_F64},
 	};
