@@ -409,3 +409,25 @@ bool twird_covers(struct twird *d, const struct twird_event *e, const struct twi
 			return false;
 	return true;
 }
+
+/* The largest value of the index is that of the last turns: are they taken, whatever the sizes, and is it beyond? */
+bool twird_beyond(struct twird *d, const struct twird_event *e, int k, const struct twir_expr *size)
+{
+	struct twir_module *m = d->m;
+	struct twird_binders b;
+	struct twir_facts f;
+	struct digits g;
+	twird_bind(d, e, NULL, ~0u, &b);
+	if (b.too_many || b.nguards || b.pinned || e->masked || e->scattered)
+		return false;
+	twir_facts_init(&f, m);
+	if (!digits_of(d, &f, e, &b, k, k, &g))
+		return false;
+	for (int i = 0; i < b.n; i++)
+		if (!twir_prove(&f, twir_le(m, twir_index(m, 1), b.at[i].extent)))
+			return false;
+	for (int i = 0; i < g.n; i++)
+		if (!twir_prove(&f, twir_le(m, twir_index(m, 0), g.at[i].stride)))
+			return false;
+	return twir_prove(&f, twir_le(m, size, twir_add(m, g.base, reach(d, &b, &g, g.n))));
+}

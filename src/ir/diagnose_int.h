@@ -95,6 +95,8 @@ bool twird_injective(struct twird *d, const struct twird_event *e, const struct 
 bool twird_covers(struct twird *d, const struct twird_event *e, const struct twird_binders *b,
 		  const struct twird_event *of, unsigned same);
 
+bool twird_beyond(struct twird *d, const struct twird_event *e, int k, const struct twir_expr *size);
+
 void twird_once(struct twird *d);   /* diagnose_once.c: outputs are stored once */
 void twird_owners(struct twird *d); /* diagnose_owner.c: workers touch their own registers only */
 /* diagnose_assign.c: local tensors are stored before they are read */

@@ -67,9 +67,16 @@ static const struct twir_expr *add(struct twird *d, const struct twir_expr *a, i
 
 static void unproved_bound(struct twird *d, const struct twird_event *e, int k, const struct twir_expr *size)
 {
-	twird_say(d, TWIR_UNPROVED, e->stmt, "a bound (within (M, N)), a guard or facts of the sizes would prove it",
-		  "bounds of %s: is index %d, %s, within 0 .. %s - 1?", twird_access(d, e), k,
-		  twir_print_expr(d->scratch, e->index[k]), twir_print_expr(d->scratch, size));
+	const char *access = twird_access(d, e), *index = twir_print_expr(d->scratch, e->index[k]);
+	const char *end = twir_print_expr(d->scratch, size);
+	if (!e->scattered && !e->fragment && twird_beyond(d, e, k, size))
+		twird_say(d, TWIR_ERROR, e->stmt, "bound the loop (within (M, N)), or guard the access",
+			  "out of bounds: index %d of %s, %s, goes beyond %s - 1 in the last turns", k, access, index,
+			  end);
+	else
+		twird_say(d, TWIR_UNPROVED, e->stmt,
+			  "a bound (within (M, N)), a guard or facts of the sizes would prove it",
+			  "bounds of %s: is index %d, %s, within 0 .. %s - 1?", access, k, index, end);
 }
 
 static void check_bounds(struct twird *d, const struct twird_event *e)

@@ -153,6 +153,15 @@ static void bounds(void **state UNUSED)
 	expect("symbol N in 1..100000;\nprogram p(A: f32[1000], out B: f32[N]) launch core(N) {\n"
 	       "  for (i) in spatial(N) on core {\n    B[i] = A[i];\n  } }",
 	       TWIR_UNPROVED, 4, 5, "bounds of A[i]: is index 0, i, within 0 .. 1000 - 1?");
+	/* too large to be tried, but plain to see */
+	expect("program p(A: f32[4096, 4096], out B: f32[4096, 4096]) launch core(4096), lane(16) {\n"
+	       "  for (i) in spatial(4096) on core {\n    for (j) in repeat(256) * spatial(16) on lane {\n"
+	       "      B[i, j] = A[i, j + 1];\n    }\n  }\n}",
+	       TWIR_ERROR, 4, 7,
+	       "out of bounds: index 1 of A[i, j + 1], j + 1, goes beyond 4096 - 1 in the last turns");
+	proved("program p(A: f32[4096, 4097], out B: f32[4096, 4096]) launch core(4096), lane(16) {\n"
+	       "  for (i) in spatial(4096) on core {\n    for (j) in repeat(256) * spatial(16) on lane {\n"
+	       "      B[i, j] = A[i, j + 1];\n    }\n  }\n}");
 	expect("symbol N;\nprogram p(I: i64[N], A: f32[N], out B: f32[N]) launch core(N) {\n"
 	       "  for (i) in spatial(N) on core {\n    B[i] = A[index(I[i])];\n  } }",
 	       TWIR_UNPROVED, 4, 5, "bounds of A[");
