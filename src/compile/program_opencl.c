@@ -155,7 +155,7 @@ static void block(struct host *h, const struct twir_stmt *list)
 	h->vars.n = h->values.n = mark;
 }
 
-/* Sizes before lowering, calls after it. */
+/* Sizes before lowering, calls after it. What a program does not store keeps the caller's value. */
 static void run(struct twpr_copy *c, void *arg)
 {
 	struct host *h = arg;
@@ -181,7 +181,7 @@ static void run(struct twpr_copy *c, void *arg)
 		const int64_t bytes = twpr_elements(p, i) * twir_scalar_bytes(l->params[i]->type);
 		const bool out = l->params[i]->scope == TWIR_OUT;
 		map_set_ptr(&h->of_tensor, l->params[i],
-			    (void *)(uintptr_t)(add_buffer(h, h->data[i], bytes, !out, out) + 1));
+			    (void *)(uintptr_t)(add_buffer(h, h->data[i], bytes, true, out) + 1));
 	}
 	twpr_lower(c, "opencl", &t, NULL, NULL);
 	block(h, l->body);

@@ -361,6 +361,43 @@ program narrow(A: f8e4m3fn[N], out X: f32[N], out Y: f8e5m2[N]) launch core(ceil
         timed = self.run_cli(self.path("add.tw", GPU_ADD), "--run", "opencl", "--random", "1", "-d", "N=1000", "--time", "--runs", "3")
         self.assertRegex(timed, "median .* of 3 runs; ")
 
+    def test_random_programs_on_opencl(self):
+        """Those that the unit test of passes makes, where it lies beside the program."""
+        maker = os.path.join(os.path.dirname(PROGRAM), "test_pass_random")
+        if not os.path.exists(maker) or not self.has_opencl():
+            self.skipTest("no device of OpenCL, or no test_pass_random")
+        seed = random.randrange(1 << 30)
+        for _ in range(3):
+            text = ""
+            while "launch block(" not in text:
+                seed += 1
+                stages = subprocess.run([maker, str(seed)], stdout=subprocess.PIPE).stdout.decode()
+                text = re.split(r"^--- .*\n", stages, flags=re.M)[1]
+            # Files have no floats of 8 bits, parameters of a run no layouts; indices made up go to 9.
+            head = re.search(r"^program .*$", text, re.M).group(0)
+            plain = re.sub(r" layout (?:[^,()]|\((?:[^()]|\([^()]*\))*\))+(?=, |\)$)", "", head)
+            text = text.replace(head, re.sub(r"f8e\w+", "i8", plain).replace("T: f32[7]", "T: f32[16]"))
+            sizes = [o for s in "MN" if re.search(r"\b%s\b" % s, text) for o in ("-d", "%s=%d" % (s, random.randrange(1, 50)))]
+            for engine in ("interp", "opencl"):
+                self.run_cli(self.path("random.tw", text), "--run", engine, "--random", "3", "-o", "random_" + engine, *sizes)
+            for file in os.listdir(self.path("random_interp")):
+                with open(self.path("random_interp/" + file), "rb") as a, open(self.path("random_opencl/" + file), "rb") as b:
+                    a, b = a.read(), b.read()
+                    if a != b:
+                        self.assertTrue(self.same_but_for_nan(file, a, b), "seed %d, sizes %s: %s differs" % (seed, sizes, file))
+            shutil.rmtree(self.path("random_interp"))
+
+    def same_but_for_nan(self, name, a, b):
+        """.npy files of floats; a NaN may have any sign."""
+        kind = re.search(rb"'descr': '<(f[248])'", a)
+        if not kind:
+            return False
+        form = {b"f2": "e", b"f4": "f", b"f8": "d"}[kind.group(1)]
+        at = 10 + struct.unpack("<H", a[8:10])[0]
+        n = (len(a) - at) // struct.calcsize(form)
+        x, y = (struct.unpack("<%d%s" % (n, form), d[at:]) for d in (a, b))
+        return all(p == q or (p != p and q != q) for p, q in zip(x, y))
+
     def test_cuda_compiles_without_spills(self):
         if not NVCC:
             self.skipTest("no nvcc")
