@@ -450,7 +450,9 @@ const struct command commands[] = {
 	 "column "
 	 "and say why. Then shows one program of it at a stage of lowering, prints it in another language, or runs it "
 	 "and "
-	 "prints a summary of each output. Without options it is a check: exit code 0 or 1.",
+	 "prints a summary of each output. Without options it is a check, exit code 0 or 1, which also runs each "
+	 "program "
+	 "at a few small sizes and proves what it can. docs/LANGUAGE.md has the grammar and what everything means.",
 	 1, 1, program_options, cmd_program},
 	{"info", "the machine, the compiler, the cache", "[--space TEMPLATE]",
 	 "Prints the machine, the instruction set chosen, the C compiler, and the cache.", 0, 0, info_options,
