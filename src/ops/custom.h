@@ -4,9 +4,9 @@
  * Definitions: tensors declared with `tensor` are the inputs in order, but for those named like an attribute of the
  * node, which get its value; definitions that no other one reads are the outputs in order. They go the way of every
  * operator's definitions. A program, or a launch function that calls programs one after the other: parameters are inputs
- * and the output. It is an anchor: what makes its inputs is fused into its loads, what uses its output into its stores. Definitions beside it say what
- * it means, to those that evaluate models as a reference.
- * Symbols get their values from the inputs' sizes and from integer attributes of the same name. */
+ * and the output. It is an anchor: what makes its inputs is fused into its loads, what uses its output into its stores.
+ * Definitions beside it say what it means, to those that evaluate models as a reference. Symbols get their values from the
+ * inputs' sizes and from integer attributes of the same name. */
 #ifndef TW_CUSTOM_H
 #define TW_CUSTOM_H
 

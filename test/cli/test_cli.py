@@ -144,7 +144,7 @@ class Cli(unittest.TestCase):
         self.run_cli("run", self.path("m.onnx", add_model()), "--isa", "z80", code=2, says="z80")
 
     def test_man_pages(self):
-        for name in ("", "run", "bench", "test", "check", "show", "info"):
+        for name in ("", "run", "bench", "test", "check", "show", "program", "info"):
             with open(os.path.join(SOURCE, "man", "tilewright%s.1" % ("-" + name if name else ""))) as f:
                 self.assertEqual(f.read(), self.run_cli("man", *([name] if name else [])), "man/ is out of date: make it anew with 'tilewright man'")
 
