@@ -204,7 +204,7 @@ exec %s "$@"
         for command in (["--isa", "scalar"], ["--no-optimise"], ["--threads", "1", "--fix", "n=2"]):
             self.assertEqual(self.run_cli("run", m, "-d", "n=2", "--random", "1", "--verify", *command).count("1 of 1 outputs agree"), 2)
         # a fault of the fused kernel only: the first tensor that both ways write is y
-        text = self.run_cli("run", m, "-d", "n=2", "--random", "1", "--verify", code=1, env=self.faulty_compiler(2), says="verify: the results differ")
+        text = self.run_cli("run", m, "-d", "n=2", "--random", "1", "--verify", code=1, env=self.faulty_compiler(3), says="verify: the results differ")
         self.assertRegex(text, r'verify: without optimisation: output "s" differs: element .*\nverify: without optimisation: 0 of 1 outputs agree\n')
         self.assertRegex(text, r'verify: interpreter: output "s" differs: element .*\nverify: interpreter: 0 of 1 outputs agree\n')
         self.assertIn('the first tensor that differs from the run without optimisation is "y"', text)
