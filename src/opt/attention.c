@@ -1,8 +1,10 @@
-/* Finds attention around a row program: one product of two makes what its stages read, row by row, and another one sums what they make over the elements of a
- * row. Masks, scales and the softmax itself are the stages' business; the products are known by their definitions alone (a fold of a product), whatever
- * operators, transposes and reshapes they were.
+/* Finds attention around a row program: one product of two makes what its stages read, row by row, and another one
+ * sums what they make over the elements of a row. Masks, scales and the softmax itself are the stages' business;
+ * the products are known by their definitions alone (a fold of a product), whatever operators, transposes and
+ * reshapes they were.
  *
- * Where the stages give elements beyond some place a weight of zero (a causal mask, by condition or as a constant), that place is the limit. */
+ * Where the stages give elements beyond some place a weight of zero (a causal mask, by condition or as a
+ * constant), that place is the limit. */
 #include "opt/rows_int.h"
 
 typedef const struct twir_expr *E;

@@ -1,9 +1,11 @@
-/* Which keys of an attention have weight zero whatever their scores: those that a mask gives minus infinity, or so large a negative number, and that lie beyond
- * a place which rises with the query. The mask is a comparison of the places in the stages, or a constant tensor, which is looked at.
+/* Which keys of an attention have weight zero whatever their scores: those that a mask gives minus infinity, or so
+ * large a negative number, and that lie beyond a place which rises with the query. The mask is a comparison of the
+ * places in the stages, or a constant tensor, which is looked at.
  *
- * Each comparison and constant is tried: what do the stages come to where it masks? Scores must become negative beyond measure, exponentials and weights zero, and
- * every fold must be indifferent to such elements. Then they may be left out. A mask of minus infinity stands beside any other one; a finite one must be the only
- * one, since a row that is masked as a whole by two of them gives weight to all. Every row keeps an element. */
+ * Each comparison and constant is tried: what do the stages come to where it masks? Scores must become negative
+ * beyond measure, exponentials and weights zero, and every fold must be indifferent to such elements. Then they
+ * may be left out. A mask of minus infinity stands beside any other one; a finite one must be the only one, since
+ * a row that is masked as a whole by two of them gives weight to all. Every row keeps an element. */
 #include "opt/rows_int.h"
 
 #include <math.h>

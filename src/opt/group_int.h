@@ -47,15 +47,16 @@ struct grouping {
 int group_producer_of(const struct grouping *x, const struct twir_tensor *t); /* definition index, -1 */
 /* Could d be fused into the store of the definition that makes t? */
 bool group_invertible(struct grouping *x, const struct twir_compute *d, const struct twir_tensor *t);
-/* Is the definition one that some anchor could take as its epilogue, other than those in row programs and the n of `except`? */
+/* Is the definition one that some anchor could take as its epilogue, other than those in row programs and the n of
+ * `except`? */
 bool group_serves_an_anchor(struct grouping *x, int i, int n, const int *except);
 /* Definition i, which holds no fold, becomes part of all that load it. */
 void group_vanish(struct grouping *x, int i);
 /* The definition's value with its producers inlined. */
 const struct twir_expr *group_whole_value(struct grouping *x, int i);
 
-/* rows.c: chains of definitions that fold over the same axes of rows and read each other become row programs. Comes after injective definitions have vanished and
-   before epilogues are joined. */
+/* rows.c: chains of definitions that fold over the same axes of rows and read each other become row programs.
+ * Comes after injective definitions have vanished and before epilogues are joined. */
 void group_find_rows(struct grouping *x);
 
 /* quotient.c: divisions by constants become multiplications where nothing, or little (not with exact), is lost. */

@@ -1,8 +1,10 @@
-/* Products of one tensor with several constants (query, key and value of an attention) become one product with their columns side by side: its panels are packed and
- * its rows read once. Each former result becomes a view of the whole.
+/* Products of one tensor with several constants (query, key and value of an attention) become one product with
+ * their columns side by side: its panels are packed and its rows read once. Each former result becomes a view of
+ * the whole.
  *
- * Only where nothing is lost: a result that other products read as one of two operands that both change at run time is moved there anyway, with a bias or a
- * scale on the way; any other would lose the place in its product's store where its consumer now joins. */
+ * Only where nothing is lost: a result that other products read as one of two operands that both change at run
+ * time is moved there anyway, with a bias or a scale on the way; any other would lose the place in its product's
+ * store where its consumer now joins. */
 #include "opt/opt.h"
 
 typedef const struct twir_expr *E;
@@ -64,7 +66,8 @@ static bool as_product(const struct merger *g, int i, struct product *p)
 	return false;
 }
 
-/* Does what becomes of the result, one step after the other, end as an operand of a product of two tensors that both change? */
+/* Does what becomes of the result, one step after the other, end as an operand of a product of two tensors that
+ * both change? */
 static bool ends_in_attention(const struct merger *g, const struct twir_tensor *t)
 {
 	for (int step = 0; step < 8; step++) {

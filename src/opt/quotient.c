@@ -1,7 +1,8 @@
 /* Quotients by constants as products: a division takes as long as ten multiplications.
  *
  *  - Always, when the reciprocal is exact (powers of two): the result is the same in every bit.
- *  - In the argument of erf, unless results must be exact: GELU divides by the square root of two. The argument moves by at most an ulp, where erf is smooth. */
+ *  - In the argument of erf, unless results must be exact: GELU divides by the square root of two. The argument
+ *    moves by at most an ulp, where erf is smooth. */
 #include "opt/group_int.h"
 
 #include <math.h>

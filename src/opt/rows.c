@@ -1,9 +1,11 @@
-/* Finds row programs: sets of definitions over one space of rows that read each other where they lie. A row program grows from a definition that folds over some
- * axes: what loads its result at the row, or what it and they have in common at the same element, joins, as do injective definitions that make what is folded.
- * Softmax, norms in every spelling, log-softmax, argmax: none of them is known by name.
+/* Finds row programs: sets of definitions over one space of rows that read each other where they lie. A row
+ * program grows from a definition that folds over some axes: what loads its result at the row, or what it and they
+ * have in common at the same element, joins, as do injective definitions that make what is folded. Softmax, norms
+ * in every spelling, log-softmax, argmax: none of them is known by name.
  *
- * Input: definitions after the injective ones have vanished. Output: stages over shared axes; every place a stage reads another is proved to be the place where
- * that one writes (tw_invert, the simplifier). The set is closed: no other task lies between two of its members. */
+ * Input: definitions after the injective ones have vanished. Output: stages over shared axes; every place a stage
+ * reads another is proved to be the place where that one writes (tw_invert, the simplifier). The set is closed: no
+ * other task lies between two of its members. */
 #include "opt/rows_int.h"
 
 typedef const struct twir_expr *E;
@@ -104,8 +106,8 @@ static bool solve(struct rows_search *s, E value, struct rows_axes *a, bool row)
 	return false;
 }
 
-/* A definition that loads no such tensor (a comparison with the element's number) may still have the shape of one: any bijection will do, if its loads
- * then are in place. */
+/* A definition that loads no such tensor (a comparison with the element's number) may still have the shape of one:
+ * any bijection will do, if its loads then are in place. */
 static bool same_shape(struct rows_search *s, const struct twir_tensor *t, struct rows_axes *a)
 {
 	for (int i = 0; i < s->places.n; i++) {
@@ -233,7 +235,8 @@ static void add_place(struct rows_search *s, struct twir_tensor *t, bool row, E 
 	vec_push(s->x->a, &s->places, p);
 }
 
-/* What e loads at one place for each element of the space is a landmark: others that load it can be set in relation to it. */
+/* What e loads at one place for each element of the space is a landmark: others that load it can be set in
+ * relation to it. */
 static void add_landmarks(struct rows_search *s, E e)
 {
 	const struct loads l = loads_of(s, e);
@@ -326,7 +329,8 @@ bool rows_is_member(const struct rows_search *s, int i)
 	return false;
 }
 
-/* With `extra` among the members: does every way from one member to another stay among them? Between them there may be no mark and no host operator. */
+/* With `extra` among the members: does every way from one member to another stay among them? Between them there
+ * may be no mark and no host operator. */
 bool rows_closed(const struct rows_search *s, int extra)
 {
 	const struct grouping *x = s->x;

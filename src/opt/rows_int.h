@@ -42,13 +42,15 @@ const struct twir_expr *rows_at_axes(struct rows_search *s, const struct twir_ex
 bool rows_reads_in_place(struct rows_search *s, const struct twir_expr *value);
 void rows_add_member(struct rows_search *s, int i, const struct tw_stage *stage);
 bool rows_is_member(const struct rows_search *s, int i);
-/* With `extra` among the members: does every way from one member to another stay among them? Between them there may be no mark and no host operator. */
+/* With `extra` among the members: does every way from one member to another stay among them? Between them there
+ * may be no mark and no host operator. */
 bool rows_closed(const struct rows_search *s, int extra);
 /* The definition p, which makes a tensor that stages load at its known place, as a stage; false: it cannot be one. */
 bool rows_producer_stage(struct rows_search *s, int p, struct tw_stage *stage);
 
-/* attention.c: makes the row program found the middle of an attention, if a product makes its rows and the only user of its result is another one. Adds guests (and
- * a stage for what lies between the first product and the rows). NULL: it is none. */
+/* attention.c: makes the row program found the middle of an attention, if a product makes its rows and the only
+ * user of its result is another one. Adds guests (and a stage for what lies between the first product and the
+ * rows). NULL: it is none. */
 struct tw_attention *group_find_attention(struct rows_search *s);
 /* causal.c: sets a->limit where the stages' masks allow it. */
 void group_find_limit(struct rows_search *s, struct tw_attention *a);

@@ -1,11 +1,13 @@
 /* Attention: product, row program, product, for blocks of queries, with nothing of the scores' size in memory.
  *
- * A core item owns a band of queries of one head. It packs the head's keys (as columns) and values into panels as wide as the register tile, then for each block
- * of queries: scores, a register tile at a time, into scratch; the stages, row by row, in place; the second product, stored through a small tile so that a
- * fused consumer (the transpose back) is compiled once. A block of scores stays in the caches. Where elements are known to have no weight (a causal
- * mask), whole panels of keys are left out.
+ * A core item owns a band of queries of one head. It packs the head's keys (as columns) and values into panels as
+ * wide as the register tile, then for each block of queries: scores, a register tile at a time, into scratch; the
+ * stages, row by row, in place; the second product, stored through a small tile so that a fused consumer (the
+ * transpose back) is compiled once. A block of scores stays in the caches. Where elements are known to have no
+ * weight (a causal mask), whole panels of keys are left out.
  *
- * Input: a task with attention. Output: a program over compute tensors. The order of all sums is that of the unfused programs. */
+ * Input: a task with attention. Output: a program over compute tensors. The order of all sums is that of the
+ * unfused programs. */
 #include "sched/rows_int.h"
 
 typedef const struct twir_expr *E;

@@ -1,10 +1,12 @@
-/* Row programs: stages over one space of rows (softmax, norms), computed for one row after the other, or for a vector of neighbouring rows at once.
+/* Row programs: stages over one space of rows (softmax, norms), computed for one row after the other, or for a
+ * vector of neighbouring rows at once.
  *
- *   lanes over the row    its elements lie side by side: loops run over tiles of the row, folds keep partial results in lanes
- *   lanes over rows       neighbouring rows lie side by side (softmax over an inner axis): each lane has a row of its own
+ *   lanes over the row    its elements lie side by side: loops over tiles, folds keep partial results in lanes
+ *   lanes over rows       neighbouring rows lie side by side (softmax over an inner axis): a lane has its own row
  *
- * What is fixed in a row is computed before the loop that needs it. Rows go to core items; how many an item takes depends on sizes alone.
- * Input: struct tw_rows. Output: a program over compute tensors, which stores each output once and reads none. */
+ * What is fixed in a row is computed before the loop that needs it. Rows go to core items; how many an item takes
+ * depends on sizes alone. Input: struct tw_rows. Output: a program over compute tensors, which stores each output
+ * once and reads none. */
 #include "sched/rows_int.h"
 
 #define ITEM_WORK  16384
@@ -41,7 +43,8 @@ static const struct twir_map *tile_map(struct maker *k, int unroll)
 	return twir_compose(k->m, twir_repeat(k->m, 1, repeat, NULL), twir_spatial(k->m, 1, lanes));
 }
 
-/* Registers with one element for each lane of the tile, all set: lanes beyond the last row are masked later, and keep what they have. */
+/* Registers with one element for each lane of the tile, all set: lanes beyond the last row are masked later, and
+ * keep what they have. */
 static struct twir_tensor *registers(struct maker *k, const char *name, const struct twir_map *tile, int unroll,
 				     E value, struct twir_stmt **out)
 {

@@ -18,7 +18,7 @@ struct row_part {
 	const struct tw_stage *s;
 	const struct twir_expr *value, *place[TWIR_MAX_RANK]; /* over the nests' variables */
 	int nfolds,
-		phase; /* phase: of an element, the loop that computes it; of a row value, the loop before which it is known */
+		phase; /* of an element, the loop that computes it; of a row value, the loop before which it is known */
 	struct row_fold fold[ROWS_MAX_FOLDS];
 	bool late;		   /* needed in later phases too */
 	bool kept;		   /* in scratch */
@@ -38,13 +38,15 @@ struct row_plan {
 	bool along;		    /* lanes over the elements of a row; else over rows */
 	struct tw_map part_of;	    /* tensor -> number + 1 */
 	struct tw_map total_of;	    /* a total's variable -> struct row_fold * */
-	/* Rows that already lie in scratch: what stages load of `given` and define as `made` is held[held_row, element]. NULL: none. */
+	/* Rows that already lie in scratch: what stages load of `given` and define as `made` is held[held_row,
+	 * element]. NULL: none. */
 	struct twir_tensor *given, *made, *held;
 	const struct twir_expr *held_row;
 	const struct twir_expr *limit; /* with held: how many elements of a row count; NULL: all */
 };
 
-/* rows.c: the statements for one row (or one tile of neighbouring rows, whose first is `first`), over the variables of the nest of rows. */
+/* rows.c: the statements for one row (or one tile of neighbouring rows, whose first is `first`), over the
+ * variables of the nest of rows. */
 struct twir_stmt *rows_body(struct row_plan *p, int unroll, struct twir_var *first);
 
 /* rows_plan.c: nests, lanes, phases, what is kept. */

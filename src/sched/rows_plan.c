@@ -1,5 +1,6 @@
-/* Plans a row program: merges axes, chooses what lanes run over, and sorts stages into phases. A phase is one loop over the elements of a row; it ends where a
- * fold's result is needed. An element that later phases need is kept in scratch when it is costly, else computed again. */
+/* Plans a row program: merges axes, chooses what lanes run over, and sorts stages into phases. A phase is one loop
+ * over the elements of a row; it ends where a fold's result is needed. An element that later phases need is kept
+ * in scratch when it is costly, else computed again. */
 #include "sched/rows_int.h"
 
 typedef const struct twir_expr *E;
@@ -215,7 +216,8 @@ static bool is_storage(enum twir_scalar s)
 	return s == TWIR_F16 || s == TWIR_BF16;
 }
 
-/* From the last stage to the first: what one of a later phase reads of an earlier one is needed late, through stages computed again too. */
+/* From the last stage to the first: what one of a later phase reads of an earlier one is needed late, through
+ * stages computed again too. */
 static void find_uses(struct row_plan *p)
 {
 	for (int i = p->n - 1; i >= 0; i--) {

@@ -1,6 +1,7 @@
 /* rooms: base tmap target ir pass graph ops sched opt */
-/* Row programs and attention: graphs made by hand are lowered to definitions; the interpreter evaluates these one by one, and runs the programs of the tasks that
- * grouping and scheduling make of them, before lowering and after it, for every kind of lanes. What must become one task is said with each case. */
+/* Row programs and attention: graphs made by hand are lowered to definitions; the interpreter evaluates these one
+ * by one, and runs the programs of the tasks that grouping and scheduling make of them, before lowering and after
+ * it, for every kind of lanes. What must become one task is said with each case. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,8 +177,8 @@ static void not_closed(struct world *w)
 	output(w, NODE(w, "Mul", e, NODE(w, "ReduceMax", NODE(w, "Add", turned, x), ints(w, 1, &last))));
 }
 
-/* dims: batch, heads, queries, keys, depth, columns; axis: 0 scaled after, 1 scaled before, 2 with a mask to add, 3 causal by a constant, 4 a causal mask of
- * booleans */
+/* dims: batch, heads, queries, keys, depth, columns; axis: 0 scaled after, 1 scaled before, 2 with a mask to add,
+ * 3 causal by a constant, 4 a causal mask of booleans */
 static void attention(struct world *w)
 {
 	static const int64_t perm[] = {0, 1, 3, 2}, back[] = {0, 2, 1, 3};
@@ -206,7 +207,8 @@ static void attention(struct world *w)
 	output(w, transpose(w, NODE(w, "MatMul", p, input(w, "v", 4, vs)), 4, back));
 }
 
-/* Query, key and value of one tensor, with biases; axis 1: one of them is an output too and stays apart. dims: rows, width, heads, size of a head */
+/* Query, key and value of one tensor, with biases; axis 1: one of them is an output too and stays apart. dims:
+ * rows, width, heads, size of a head */
 static void projected_attention(struct world *w)
 {
 	static const int64_t to_heads[] = {0, 2, 1, 3}, to_columns[] = {0, 2, 3, 1};
