@@ -212,7 +212,7 @@ static const struct twir_expr *surplus(struct twp_walk *w, struct split *x, cons
 			*outside = unless_proved(w, twir_lt(m, worker, upper));
 	}
 	if (twp_is_gpu(x->p)) { /* the number is the same in all of the mapping */
-		*outside = mixed ? unless_proved(w, twir_lt(m, number, all)) : NULL;
+		*outside = unless_proved(w, twir_lt(m, number, all));
 		return NULL;
 	}
 	return mixed ? unless_proved(w, twir_lt(m, number, all)) : inside;
