@@ -177,7 +177,8 @@ static bool choose_axes(struct mm_problem *p)
 	int64_t longest = 0;
 	for (int d = p->rank - 1; d >= 0; d--) {
 		bool known;
-		const int64_t n = size_or(p->c->out->shape[d], 64, &known);
+		/* A size that is not known is middling, of the first axis small: it mostly is a batch. */
+		const int64_t n = size_or(p->c->out->shape[d], d == 0 ? 8 : 64, &known);
 		if (p->a.uses[d] && !p->b.uses[d] && n > longest) {
 			longest = n;
 			p->row = d;
