@@ -35,12 +35,6 @@ static struct twir_tensor *scratch(struct attend *x, const char *name, int rank,
 	return twir_tensor_new(x->m, name, x->type, rank, shape, TWIR_SHARED);
 }
 
-static int64_t size_or(E e, int64_t otherwise)
-{
-	int64_t v;
-	return twir_const_int(e, &v) ? v : otherwise;
-}
-
 static E index_of(struct attend *x, int64_t v)
 {
 	return twir_index(x->m, v);
@@ -260,7 +254,7 @@ struct twir_program *tw_attention_schedule(const struct tw_task *task, const str
 	prepare(&x, task);
 	int64_t heads = 1;
 	for (int k = 0; k < rows->nrow; k++)
-		heads *= k == a->query || heads >= FEW ? 1 : size_or(rows->row_extent[k], 1);
+		heads *= k == a->query || heads >= FEW ? 1 : tw_size_or(rows->row_extent[k], 1);
 	const E band = index_of(&x, heads >= FEW ? BAND : BAND / 4);
 	struct twir_var *vars[TWIR_MAX_RANK], *number = tw_loop_var(m, "n"), *queries = tw_loop_var(m, "band");
 	E extent[TWIR_MAX_RANK], cores = index_of(&x, 1);

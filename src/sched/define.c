@@ -108,3 +108,9 @@ void tw_loaded_tensors(struct tw_arena *a, const struct twir_expr *e, struct twi
 	*tensors = l.found.at;
 	*n = l.found.n;
 }
+
+int64_t tw_size_or(const struct twir_expr *e, int64_t otherwise)
+{
+	int64_t v;
+	return twir_const_int(e, &v) ? v : otherwise;
+}

@@ -31,12 +31,6 @@ struct maker {
 	struct tw_map elements; /* variables that hold elements of this phase */
 };
 
-static int64_t size_or(E e, int64_t otherwise)
-{
-	int64_t v;
-	return twir_const_int(e, &v) ? v : otherwise;
-}
-
 static const struct twir_map *tile_map(struct maker *k, int unroll)
 {
 	E repeat[] = {twir_index(k->m, unroll)}, lanes[] = {twir_index(k->m, k->p->lanes)};
@@ -351,7 +345,7 @@ static int phase_unroll(const struct maker *k, int phase)
 		}
 	}
 	int unroll = folds == 0 || cost > 30 ? 1 : folds * cost > 12 ? 2 : MAX_UNROLL;
-	const int64_t vectors = (size_or(p->inner.extent[p->inner.rank - 1], INT32_MAX) + p->lanes - 1) / p->lanes;
+	const int64_t vectors = (tw_size_or(p->inner.extent[p->inner.rank - 1], INT32_MAX) + p->lanes - 1) / p->lanes;
 	while (unroll > 1 && unroll > vectors)
 		unroll /= 2;
 	return unroll;
@@ -435,7 +429,7 @@ static int64_t row_work(const struct row_plan *p)
 {
 	int64_t work = 1, cost = 1;
 	for (int i = 0; i < p->inner.rank; i++) {
-		const int64_t size = size_or(p->inner.extent[i], 64);
+		const int64_t size = tw_size_or(p->inner.extent[i], 64);
 		work = work > 1 << 24 ? work : work * (size < 1 ? 1 : size > 1 << 20 ? 1 << 20 : size);
 	}
 	for (int i = 0; i < p->n; i++) {
@@ -466,10 +460,10 @@ static struct twir_stmt *rows_to_cores(const struct row_plan *p, int unroll, str
 						  : p->over.extent[i];
 	}
 	for (int i = last; i >= 0; i--) {
-		const int64_t size = size_or(extent[i], 64), block = left < 1	   ? 1
-								     : left < size ? left
-								     : size > 0	   ? size
-										   : 1;
+		const int64_t size = tw_size_or(extent[i], 64), block = left < 1      ? 1
+									: left < size ? left
+									: size > 0    ? size
+										      : 1;
 		left /= block;
 		inner[i] = twir_index(m, block);
 		outer[i] = twir_ceildiv(m, extent[i], inner[i]);
@@ -489,12 +483,12 @@ static int rows_unroll(const struct row_plan *p)
 	int64_t elements = 1;
 	int kept = 0, registers = 0;
 	for (int i = 0; i < p->inner.rank; i++)
-		elements *= size_or(p->inner.extent[i], 256);
+		elements *= tw_size_or(p->inner.extent[i], 256);
 	for (int i = 0; i < p->n; i++) {
 		kept += p->part[i].kept;
 		registers += p->part[i].nfolds + p->part[i].s->row;
 	}
-	const int64_t vectors = (size_or(p->over.extent[p->over.rank - 1], INT32_MAX) + p->lanes - 1) / p->lanes;
+	const int64_t vectors = (tw_size_or(p->over.extent[p->over.rank - 1], INT32_MAX) + p->lanes - 1) / p->lanes;
 	return vectors >= 2 && registers <= 6 && elements * kept * 2 * p->lanes * 4 <= LANE_SCRATCH ? 2 : 1;
 }
 

@@ -9,12 +9,6 @@ static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
 
 enum { STAGE_TILES = 4, ENOUGH_ITEMS = 4, MIDDLING_TILES = 400 };
 
-static int64_t size_or(const struct twir_expr *e, int64_t otherwise)
-{
-	int64_t v;
-	return twir_const_int(e, &v) ? v : otherwise;
-}
-
 /* for tile in spatial(items) * repeat(count) on core within (all) { body } */
 static struct twir_program *over_tiles(const struct tw_winograd_tiles *x, const char *suffix, int64_t count,
 				       struct twir_var *tile, struct twir_stmt *body)
@@ -90,8 +84,8 @@ static void staged(const struct tw_winograd_tiles *x, struct tw_launch *out)
 /* How many tiles an item of the blocked form owns: data and sums fill half of the L2 cache, in whole register tiles, and there are enough items. */
 static int64_t block_of(const struct tw_winograd_tiles *x, int mr)
 {
-	const int64_t width = size_or(x->w->channels, 64) + size_or(x->w->filters, 64);
-	const int64_t fit = x->t->l2_bytes / 2 / (width * 4 * x->elements), all = size_or(x->all, MIDDLING_TILES);
+	const int64_t width = tw_size_or(x->w->channels, 64) + tw_size_or(x->w->filters, 64);
+	const int64_t fit = x->t->l2_bytes / 2 / (width * 4 * x->elements), all = tw_size_or(x->all, MIDDLING_TILES);
 	int64_t block = fit < mr ? mr : fit / mr * mr;
 	while (block > mr && (all + block - 1) / block < ENOUGH_ITEMS)
 		block -= mr;
@@ -100,14 +94,14 @@ static int64_t block_of(const struct tw_winograd_tiles *x, int mr)
 
 static double weight_bytes(const struct tw_winograd_tiles *x)
 {
-	return 4.0 * x->elements * (double)size_or(x->w->channels, 64) * (double)size_or(x->w->filters, 64);
+	return 4.0 * x->elements * (double)tw_size_or(x->w->channels, 64) * (double)tw_size_or(x->w->filters, 64);
 }
 
 /* The blocked form reads the weights once an item, from the L2 cache while they fill less than a third of it; the staged one writes and reads data and sums. */
 static bool prefer_blocked(const struct tw_winograd_tiles *x, int mr)
 {
-	const double all = (double)size_or(x->all, MIDDLING_TILES), weights = weight_bytes(x);
-	const double width = (double)size_or(x->w->channels, 64) + (double)size_or(x->w->filters, 64);
+	const double all = (double)tw_size_or(x->all, MIDDLING_TILES), weights = weight_bytes(x);
+	const double width = (double)tw_size_or(x->w->channels, 64) + (double)tw_size_or(x->w->filters, 64);
 	const double passed = 2 * 4.0 * x->elements * all * width, l2 = (double)x->t->l2_bytes;
 	const double items = all / (double)block_of(x, mr);
 	const double blocked = weights < l2 / 3 ? 0 : weights * items, through = passed < l2 ? 0 : passed;
@@ -207,7 +201,7 @@ static void blocked(const struct tw_winograd_tiles *x, int mr, int nv, struct tw
 	add_kernel(x, tw_program_new(m, x->w->task->name, items, x->t->lanes, loop), out);
 }
 
-/* The highest register tile that the registers allow, lowered where that wastes fewer rows of an image's tiles. */
+/* The highest register tile that the registers allow: sums, a line of weights and one broadcast. */
 static int rows_of(const struct tw_winograd_tiles *x, int nv)
 {
 	const int most = (x->t->vector_registers - nv - 1) / nv;
