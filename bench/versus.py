@@ -2,13 +2,16 @@
 """Time Tilewright against ONNX Runtime and OpenVINO, taking turns in one run; print ratios.
 
 usage: versus.py [--tilewright PATH] [--threads 1,2] [--rounds 5] [--runs 20] [--peers ort,ov] [-d SYMBOL=N]...
-                 MODEL ...
+                 [--shape INPUT=NxN..]... [--exact] MODEL ...
 
 MODEL is an ONNX file, or a name or group of tools/models.py.  Each round runs every contender once, each in a fresh
 process (A B C, A B C, ...) that times RUNS inferences after a warm-up, so that drift of the machine's speed hits all
 alike.  A ratio is the peer's time divided by Tilewright's, taken round by round; printed are the median over the
 rounds and, in brackets, the least and the largest: above 1 Tilewright is faster.  Then each peer's geometric mean
 over the models.
+
+--shape times a copy of the model whose input has that shape in place of its own (other pictures, other batches);
+--exact forbids Tilewright what rounds otherwise than the definition (Winograd).
 
 Two checks keep the figures honest: outputs are compared with ONNX Runtime's (the largest error relative to its
 largest magnitude is printed; another shape or type ends the run), and Tilewright's report is audited: the wall time
@@ -51,12 +54,33 @@ def report(words):
     return json.loads(command(words).strip().splitlines()[-1])
 
 
+def resized(path, shapes, folder):
+    """A copy of a model in which the inputs named in {name: sizes} have these sizes; what followed from the old ones
+    is left to be inferred."""
+    model = onnx.load(path)
+    del model.graph.value_info[:]
+    unknown = set(shapes) - {v.name for v in model.graph.input}
+    if unknown:
+        sys.exit("%s has no input %s" % (path, ", ".join(unknown)))
+    for value in model.graph.input:
+        if value.name in shapes:
+            dims = value.type.tensor_type.shape.dim
+            del dims[:]
+            dims.extend(onnx.TensorShapeProto.Dimension(dim_value=n) for n in shapes[value.name])
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    copy = os.path.join(folder, "resized.onnx")
+    onnx.save(model, copy, save_as_external_data=False)
+    return copy
+
+
 class Contest:
     """One model at one number of threads, with its inputs in a folder."""
 
     def __init__(self, args, name, path, threads, folder):
-        self.args, self.name, self.path, self.threads, self.folder = args, name, path, threads, folder
-        graph = onnx.load(path, load_external_data=False).graph
+        self.args, self.name, self.threads, self.folder = args, name, threads, folder
+        self.path = resized(path, args.shapes, folder) if args.shapes else path
+        graph = onnx.load(self.path, load_external_data=False).graph
         constants = {t.name for t in graph.initializer}
         values = [v for v in graph.input if v.name not in constants]
         self.inputs, self.outputs = [v.name for v in values], [v.name for v in graph.output]
@@ -86,7 +110,7 @@ class Contest:
 
     def mine(self, runs):
         return report([self.args.tilewright, "bench", self.path, *self.input_options(),
-                       "--threads", self.threads, "--runs", str(runs), "--json"])
+                       "--threads", self.threads, "--runs", str(runs), "--json", *self.args.options])
 
     def peer(self, engine, *options):
         return report([sys.executable, os.path.join(HERE, "peer.py"), engine, self.path, self.folder,
@@ -113,7 +137,7 @@ class Contest:
 
     def error(self):
         out = os.path.join(self.folder, "out")
-        command([self.args.tilewright, "run", self.path, *self.input_options(), "-o", out])
+        command([self.args.tilewright, "run", self.path, *self.input_options(), "-o", out, *self.args.options])
         worst = 0.0
         for k, name in enumerate(self.outputs):
             got = np.load(os.path.join(out, run_models.file_name(name)))
@@ -134,7 +158,11 @@ def parse():
     parser.add_argument("--peers", default="ort,ov")
     parser.add_argument("-d", "--dim", action="append", default=[], metavar="SYMBOL=N",
                         help="size of a symbolic dimension")
+    parser.add_argument("--shape", action="append", default=[], metavar="INPUT=NxN..", help="another shape of an input")
+    parser.add_argument("--exact", action="store_true", help="compile without what rounds otherwise")
     args = parser.parse_intermixed_args()
+    args.shapes = {name: [int(n) for n in sizes.split("x")] for name, sizes in (s.split("=") for s in args.shape)}
+    args.options = ["--exact"] if args.exact else []
     args.sizes = {symbol: int(n) for symbol, n in (d.split("=") for d in args.dim)}
     args.peers = [p for p in args.peers.split(",") if p]
     for p in args.peers:
