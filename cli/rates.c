@@ -2,11 +2,12 @@
  * programs in the language of task mappings, compiled like any kernel. */
 #include "cli.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* After the definition of L, the lanes of f32: ports and work are those of the machine at hand unless a number says otherwise. */
 static const char text[] =
-	"const L = lanes(f32);\n"
 	"const MR = L == 16 ? 12 : 6;\n"
 	"symbol ITEMS, STEPS, N;\n"
 	"program peak(x: f32[2], start: f32[MR, 2 * L], out y: f32[ITEMS, MR, 2 * L])\n"
@@ -33,6 +34,16 @@ static const char text[] =
 	"    for (j) in vectors on lane { y[item, j] = acc[j]; }\n"
 	"  }\n"
 	"}\n";
+
+static const char *lanes_of(const char *isa)
+{
+	static const char *const known[][2] = {
+		{"avx512", "16"}, {"avx2", "8"}, {"neon", "4"}, {"generic", "4"}, {"scalar", "16"}};
+	for (size_t i = 0; isa && i < sizeof(known) / sizeof(known[0]); i++)
+		if (strcmp(isa, known[i][0]) == 0)
+			return known[i][1];
+	return "lanes(f32)";
+}
 
 enum { STEPS = 20000, ITEMS_A_THREAD = 4, FLOATS_READ = 64 << 20, ROUNDS = 7 };
 
@@ -72,7 +83,9 @@ static tilewright_status fastest(const char *which, const struct args *a, int th
 	double least = 0;
 	if (cli_make_options(&plain, true, &options, &ignored) != EXIT_DONE)
 		return TILEWRIGHT_ERROR_MEMORY;
-	tilewright_status s = tilewright_open_program("rates", text, which, &p);
+	char whole[sizeof(text) + 64];
+	snprintf(whole, sizeof(whole), "const L = %s;\n%s", lanes_of(a->isa), text);
+	tilewright_status s = tilewright_open_program("rates", whole, which, &p);
 	for (int i = 0; s == TILEWRIGHT_OK && i < tilewright_count_sizes(p); i++) {
 		int64_t value;
 		const char *name = tilewright_get_size(p, i, &value);

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -111,10 +110,10 @@ static bool open_entry(int folder, const char *name, struct twrt_model **out, bo
 		return false;
 	bool good = false;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st)) {
-		void *at = st.st_size > 0 ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+		enum twrt_own own;
+		void *at = twrt_image_load(fd, st.st_size, &own);
 		struct tw_error e;
-		const enum tw_code code =
-			at == MAP_FAILED ? TW_ERR_MODEL : twrt_model_open(at, st.st_size, TWRT_UNMAP, out, &e);
+		const enum tw_code code = at ? twrt_model_open(at, st.st_size, own, out, &e) : TW_ERR_MODEL;
 		good = code == TW_ERR_OK;
 		*broken = code == TW_ERR_MODEL;
 		if (good)

@@ -91,12 +91,13 @@ enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, str
 		return TWRT_FAIL(e, TW_ERR_MODEL, "%s is %s", path,
 				 S_ISREG(st.st_mode) ? "empty" : "not a regular file");
 	}
-	void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	enum twrt_own own;
+	void *at = twrt_image_load(fd, st.st_size, &own);
 	const int reason = errno;
 	close(fd);
-	if (at == MAP_FAILED)
+	if (at == NULL)
 		return TWRT_FAIL(e, TW_ERR_IO, "cannot map %s: %s", path, strerror(reason));
-	return twrt_model_open(at, st.st_size, TWRT_UNMAP, out, e);
+	return twrt_model_open(at, st.st_size, own, out, e);
 }
 
 void twrt_model_close(struct twrt_model *m)

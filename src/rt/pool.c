@@ -1,8 +1,10 @@
 /* The thread pool: shared by all contexts of the process that ask for as many threads.
  *
  * A job is a slot. The caller publishes it, works on it, withdraws it and waits until nobody is inside; workers enter
- * published slots and take runs of items from a counter. So any number of callers may run at once: workers spread over
- * their jobs, and each further caller sends one worker to rest, which keeps running threads at the pool's size.
+ * published slots and take runs of items from counters, one for each thread's share: a thread begins with its own, so
+ * that from one job or run to the next it meets the same part of the weights in its caches, then helps out in the
+ * others'. So any number of callers may run at once: workers spread over their jobs, and each further caller sends one
+ * worker to rest, which keeps running threads at the pool's size.
  * Workers without work spin for about 100 us, then sleep on a futex. Results cannot depend on who does which item:
  * items are independent. */
 #include "rt_int.h"
@@ -15,7 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS = 16, MOST_THREADS = 1024, SPIN_NS = 100 * 1000 };
+enum { SLOTS = 16, MOST_THREADS = 1024, MOST_SHARES = 64, SPIN_NS = 100 * 1000 };
+
+struct share { /* of a job's items: those up to `end` that nobody took yet */
+	_Alignas(64) atomic_llong next;
+	int64_t end;
+};
 
 struct slot {
 	_Alignas(64) atomic_int taken; /* by a caller */
@@ -23,8 +30,8 @@ struct slot {
 	atomic_uint inside;	       /* workers within; the caller waits for 0 */
 	void (*fn)(void *arg, int64_t item, int thread);
 	void *arg;
-	int64_t items, chunk;
-	_Alignas(64) atomic_llong next;
+	int64_t chunk;
+	struct share *shares; /* pool->shares of them */
 };
 
 struct twrt_pool {
@@ -33,6 +40,7 @@ struct twrt_pool {
 	struct twrt_pool *next_pool;
 	pthread_t *ids;
 	int started;
+	int shares;
 	atomic_int quit, callers;
 	_Alignas(64) atomic_uint epoch; /* grows with each job */
 	_Alignas(64) atomic_int sleepers;
@@ -73,17 +81,21 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void work(struct slot *s, int thread)
+static bool work(const struct twrt_pool *p, struct slot *s, int thread) /* true: there was something left to do */
 {
-	for (;;) {
-		/* The counter may pass `items` by a chunk a thread, no further: each stops at its first miss. */
-		const int64_t from = atomic_fetch_add(&s->next, s->chunk);
-		if (from >= s->items)
-			return;
-		const int64_t to = s->items - from < s->chunk ? s->items : from + s->chunk;
-		for (int64_t i = from; i < to; i++)
-			s->fn(s->arg, i, thread);
+	bool found = false;
+	for (int k = 0; k < p->shares; k++) {
+		struct share *own = &s->shares[(thread + k) % p->shares];
+		/* The counter may pass the end by a chunk a thread, no further: each stops at its first miss. */
+		while (atomic_load(&own->next) < own->end) {
+			const int64_t from = atomic_fetch_add(&own->next, s->chunk);
+			const int64_t to = own->end - from < s->chunk ? own->end : from + s->chunk;
+			found |= from < to;
+			for (int64_t i = from; i < to; i++)
+				s->fn(s->arg, i, thread);
+		}
 	}
+	return found;
 }
 
 static bool visit(struct twrt_pool *p, int worker) /* true: did something, or had something to look at */
@@ -97,10 +109,8 @@ static bool visit(struct twrt_pool *p, int worker) /* true: did something, or ha
 		if (worker + 1 + atomic_load(&p->callers) > p->threads)
 			return false;
 		atomic_fetch_add(&s->inside, 1);
-		if (atomic_load(&s->open) && atomic_load(&s->next) < s->items) {
-			work(s, worker + 1);
-			found = true;
-		}
+		if (atomic_load(&s->open))
+			found |= work(p, s, worker + 1);
 		if (atomic_fetch_sub(&s->inside, 1) == 1 && !atomic_load(&s->open))
 			futex_wake(&s->inside, 1);
 	}
@@ -146,6 +156,12 @@ static void leave(struct twrt_pool *p)
 		announce(p, 1);
 }
 
+static int64_t first_of(const struct twrt_pool *p, int64_t items, int share)
+{
+	const int64_t each = items / p->shares, rest = items % p->shares;
+	return each * share + (share < rest ? share : rest);
+}
+
 void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int64_t item, int thread), void *arg)
 {
 	struct slot *s = NULL;
@@ -164,16 +180,18 @@ void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int
 	}
 	s->fn = fn;
 	s->arg = arg;
-	s->items = items;
 	s->chunk = items / (4 * (int64_t)p->threads);
 	if (s->chunk < 1)
 		s->chunk = 1;
 	if (s->chunk > 1 << 20)
 		s->chunk = 1 << 20;
-	atomic_store(&s->next, 0);
+	for (int k = 0; k < p->shares; k++) {
+		atomic_store(&s->shares[k].next, first_of(p, items, k));
+		s->shares[k].end = first_of(p, items, k + 1);
+	}
 	atomic_store(&s->open, 1);
 	announce(p, items - 1 < p->started ? (int)(items - 1) : p->started);
-	work(s, 0);
+	work(p, s, 0);
 	atomic_store(&s->open, 0);
 	int spins = 0;
 	for (unsigned inside; (inside = atomic_load(&s->inside)) != 0; spins++) {
@@ -194,6 +212,7 @@ static void stop(struct twrt_pool *p)
 	for (int i = 0; i < p->started; i++)
 		pthread_join(p->ids[i], NULL);
 	free(p->ids);
+	free(p->slots[0].shares);
 	free(p);
 }
 
@@ -204,7 +223,18 @@ static struct twrt_pool *start(int threads)
 		return NULL;
 	memset(p, 0, sizeof(*p));
 	p->threads = threads;
+	p->shares = threads < MOST_SHARES ? threads : MOST_SHARES;
 	p->ids = calloc((size_t)threads, sizeof(*p->ids));
+	struct share *shares = NULL;
+	const size_t bytes = (size_t)(SLOTS * p->shares) * sizeof(*shares);
+	if (posix_memalign((void **)&shares, _Alignof(struct share), bytes) != 0) {
+		free(p->ids);
+		free(p);
+		return NULL;
+	}
+	memset(shares, 0, bytes);
+	for (int i = 0; i < SLOTS; i++)
+		p->slots[i].shares = shares + (ptrdiff_t)i * p->shares;
 	/* Fewer threads than wished for is slower, not wrong: the caller does what nobody else does. */
 	for (int i = 0; p->ids && i < threads - 1; i++) {
 		struct start *s = malloc(sizeof(*s));

@@ -198,7 +198,7 @@ enum twrt_own { TWRT_BORROW, TWRT_FREE, TWRT_UNMAP };
    (or a private temporary file). */
 enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own, struct twrt_model **out,
 			     struct tw_error *e);
-enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, struct tw_error *e); /* mmap */
+enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, struct tw_error *e);
 void twrt_model_close(struct twrt_model *m);
 const struct twrt_plan *twrt_model_plan(const struct twrt_model *m);
 /* Its bytes, to save or cache them, and the instruction set (enum tw_isa) chosen of those it holds. */

@@ -25,6 +25,9 @@ enum {
 void *twrt_alloc(int64_t bytes);
 int64_t twrt_memory_limit(void);
 
+/* load.c: a file's bytes, to be given to twrt_model_open with *own; NULL and errno when they cannot be had. */
+void *twrt_image_load(int fd, int64_t bytes, enum twrt_own *own);
+
 /* expr.c */
 bool twrt_expr_valid(const struct twrt_expr *x, int nsymbols);
 /* x must be valid. *bad becomes true when a value does not fit in 64 bits. */

@@ -114,6 +114,43 @@ static void files(void **state)
 	free(image);
 }
 
+/* Large files are read into memory rather than mapped: the same bytes either way, and cut short the same refusal. */
+static void large_files(void **state)
+{
+	(void)state;
+	enum { LARGE = (9 << 20) + 12 }; /* bytes: no whole number of chunks or pages */
+	char folder[] = "/tmp/tw-image-XXXXXX", path[64];
+	float *weights = calloc(LARGE / 4, 4);
+	assert_non_null(mkdtemp(folder));
+	for (int i = 0; i < LARGE / 4; i++)
+		weights[i] = (float)i;
+	struct twrt_plan p;
+	rt_example(&p, weights, LARGE / 4);
+	const struct twrt_code code = rt_kernels();
+	void *image;
+	int64_t bytes, got;
+	assert_int_equal(twrt_image_write(&p, 1, &code, NULL, NULL, &image, &bytes, &error), TW_ERR_OK);
+	snprintf(path, sizeof(path), "%s/large", folder);
+	for (int mapped = 0; mapped < 2; mapped++) {
+		struct twrt_model *m;
+		int isa;
+		assert_int_equal(setenv("TILEWRIGHT_HUGE_PAGES", mapped ? "0" : "1", 1), 0);
+		assert_int_equal(twrt_image_save(path, image, bytes, &error), TW_ERR_OK);
+		assert_int_equal(twrt_model_open_file(path, &m, &error), TW_ERR_OK);
+		const void *at = twrt_model_image(m, &got, &isa);
+		assert_int_equal(got, bytes);
+		assert_memory_equal(at, image, (size_t)bytes);
+		twrt_model_close(m);
+		assert_int_equal(truncate(path, bytes - 5), 0);
+		assert_int_equal(twrt_model_open_file(path, &m, &error), TW_ERR_MODEL);
+		remove(path);
+	}
+	unsetenv("TILEWRIGHT_HUGE_PAGES");
+	rmdir(folder);
+	free(image);
+	free(weights);
+}
+
 static void damaged(void **state)
 {
 	(void)state;
@@ -264,8 +301,8 @@ static void bad_plans(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(files),
-					   cmocka_unit_test(damaged), cmocka_unit_test(lies),
-					   cmocka_unit_test(bad_plans)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),  cmocka_unit_test(files),
+					   cmocka_unit_test(large_files), cmocka_unit_test(damaged),
+					   cmocka_unit_test(lies),	  cmocka_unit_test(bad_plans)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
