@@ -138,7 +138,8 @@ TILEWRIGHT_API tilewright_status tilewright_add_operator_file(tilewright_options
    to look for faults with. */
 TILEWRIGHT_API tilewright_status tilewright_set_optimise(tilewright_options *options, int optimise);
 /* Other than 0: no faster algorithm that is less accurate than summing products one by one (Winograd's convolution, whose
-   error is at most about 1e-5 of the largest magnitude of a layer's result). */
+   error is at most about 1e-5 of the largest magnitude of a layer's result), and weights stay what they are (else subnormal
+   ones are zeros to convolutions and products: they cost a hundred times as much). */
 TILEWRIGHT_API tilewright_status tilewright_set_exact(tilewright_options *options, int exact);
 /* Other than 0: tensors of the graph that a run writes to memory are outputs too, behind the model's own, in the order
    of the graph; the model's own outputs are among them again. Without optimisation these are all that nodes make. */

@@ -37,6 +37,8 @@ static void optimise(struct twc *c)
 		opt_fold_constants(c->g);
 		opt_fold_batchnorm(c->g);
 	}
+	if (!c->o->plain && !c->o->exact)
+		opt_flush_weights(c->g);
 	opt_remove_dead(c->g);
 }
 

@@ -11,6 +11,8 @@ void opt_fold_constants(struct tw_graph *g);
 /* conv_batchnorm.c: Conv followed by BatchNormalization with constant statistics becomes one Conv: weights and bias are scaled in f64 and rounded once.
    Changes rounding: relative error of an element at most about 2 ulp of the products' sum. */
 void opt_fold_batchnorm(struct tw_graph *g);
+/* subnormal.c: subnormal weights and biases of convolutions and products become zero. */
+void opt_flush_weights(struct tw_graph *g);
 /* dead.c: nodes whose outputs nothing needs. */
 void opt_remove_dead(struct tw_graph *g);
 

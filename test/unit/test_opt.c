@@ -164,6 +164,27 @@ static void batchnorm_folds(struct world *w)
 	}
 }
 
+/* Only where they are factors or biases: a quotient by the same tensor must not become infinite. */
+static void subnormal_weights_are_zeros(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){3, 100}), v = input(w, "v", 1, (int64_t[]){100});
+	const tw_id b = constant(w, "b", 1, (int64_t[]){100}, 0x1.8p-126f, -0x1p-127f);
+	const tw_id k = constant(w, "k", 2, (int64_t[]){100, 100}, 1, 1);
+	output(w, NODE(w, "Gemm", x, k, b));
+	output(w, NODE(w, "Gemm", x, k, b));
+	output(w, NODE(w, "Div", v, b));
+	tw_infer(w->g);
+	opt_flush_weights(w->g);
+	const tw_id used = w->g->nodes.at[0].in[2];
+	assert_int_equal(w->g->nodes.at[0].in[1], k);
+	assert_int_equal(w->g->nodes.at[1].in[2], used);
+	assert_int_equal(w->g->nodes.at[2].in[1], b);
+	const float *flushed = w->g->tensors.at[used].data, *kept = w->g->tensors.at[b].data;
+	for (int i = 0; i < 100; i++)
+		assert_true(flushed[i] == (i == 2 || i == 4 ? 0 : kept[i]));
+	assert_true(kept[2] > 0 && kept[4] < 0 && kept[3] == 0);
+}
+
 static void small_constants_fold(struct world *w)
 {
 	const tw_id x = input(w, "x", 1, (int64_t[]){10}), c = constant(w, "c", 1, (int64_t[]){10}, 1, 1);
@@ -277,21 +298,34 @@ static void run(void **state)
 
 int main(void)
 {
-	static void (*const checks[])(struct world *) = {chain_is_one_task,	     matmul_takes_its_epilogue,
-							 swish_joins_the_matmul,     stack_is_one_matmul,
-							 shared_anchor_stays,	     batchnorm_folds,
-							 small_constants_fold,	     large_constants_are_set_up,
-							 windows_do_not_repeat_work, depthwise_does_not_repeat_work,
-							 quotients_become_products,  exact_quotients_stay,
+	static void (*const checks[])(struct world *) = {chain_is_one_task,
+							 matmul_takes_its_epilogue,
+							 swish_joins_the_matmul,
+							 stack_is_one_matmul,
+							 shared_anchor_stays,
+							 batchnorm_folds,
+							 subnormal_weights_are_zeros,
+							 small_constants_fold,
+							 large_constants_are_set_up,
+							 windows_do_not_repeat_work,
+							 depthwise_does_not_repeat_work,
+							 quotients_become_products,
+							 exact_quotients_stay,
 							 unused_nodes_vanish};
-	static const char *const names[] = {
-		"a chain is one task",	      "a matmul takes its epilogue",
-		"swish joins the matmul",     "a stack is one matmul",
-		"a shared anchor stays",      "batch normalisation folds into a convolution",
-		"small constants fold",	      "large constants are set up",
-		"windows do not repeat work", "depthwise does not repeat work",
-		"quotients become products",  "exact quotients stay",
-		"unused nodes vanish"};
+	static const char *const names[] = {"a chain is one task",
+					    "a matmul takes its epilogue",
+					    "swish joins the matmul",
+					    "a stack is one matmul",
+					    "a shared anchor stays",
+					    "batch normalisation folds into a convolution",
+					    "subnormal weights are zeros",
+					    "small constants fold",
+					    "large constants are set up",
+					    "windows do not repeat work",
+					    "depthwise does not repeat work",
+					    "quotients become products",
+					    "exact quotients stay",
+					    "unused nodes vanish"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
 		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = run, .initial_state = (void *)&checks[i]};
