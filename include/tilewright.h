@@ -117,7 +117,8 @@ TILEWRIGHT_API tilewright_status tilewright_set_isa(tilewright_options *options,
 /* Fixes a symbolic size ("batch") at compile time: the program is made for this size only, and may be faster for it. */
 TILEWRIGHT_API tilewright_status tilewright_fix_symbol(tilewright_options *options, const char *symbol, int64_t value);
 /* Whether compiled models are kept in, and taken from, the cache: TILEWRIGHT_CACHE, else XDG_CACHE_HOME/tilewright,
-   else ~/.cache/tilewright. */
+   else ~/.cache/tilewright. The cache also remembers files that were compiled by size, inode and times of change, so
+   that they need not be read again while they are unchanged. */
 TILEWRIGHT_API tilewright_status tilewright_use_cache(tilewright_options *options, int use);
 /* Writes the program after each pass as text files into this folder; such a compilation is not taken from the cache.
    NULL: none. */

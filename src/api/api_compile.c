@@ -12,12 +12,13 @@
 struct file {
 	void *at; /* NULL: empty */
 	int64_t bytes;
-	bool mapped;
+	struct twrt_file on_disk; /* path NULL: in memory alone */
 };
 
 static enum tw_code map_file(const char *path, struct file *f, struct tw_error *e)
 {
 	*f = (struct file){0};
+	clock_gettime(CLOCK_REALTIME, &f->on_disk.looked);
 	const int fd =
 		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block: it is refused just below */
 	struct stat st;
@@ -28,7 +29,8 @@ static enum tw_code map_file(const char *path, struct file *f, struct tw_error *
 		tw_error_set(e, code = TW_ERR_IO, "cannot read %s: it is not a regular file", path);
 	} else if (st.st_size > 0) {
 		f->bytes = st.st_size;
-		f->mapped = true;
+		f->on_disk.path = path;
+		f->on_disk.st = st;
 		f->at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (f->at == MAP_FAILED)
 			tw_error_set(e, code = TW_ERR_IO, "cannot map %s: %s", path, strerror(errno));
@@ -61,7 +63,7 @@ static enum tw_code compile(const struct file *f, const char *folder, const tile
 			    tilewright_model **out, struct tw_error *e)
 {
 	struct tw_compile_options options = tilewright_compile_options(o);
-	options.mapped = f->mapped;
+	options.file = f->on_disk.path ? &f->on_disk : NULL;
 	const bool use_cache = options.use_cache && options.dump_dir == NULL;
 	const void *data = f->at ? f->at : "";
 	char key[33];
@@ -71,8 +73,6 @@ static enum tw_code compile(const struct file *f, const char *folder, const tile
 		const enum tw_code code = tw_compile_key(data, f->bytes, folder, &options, key, e);
 		if (code != TW_ERR_OK)
 			return code;
-		if (f->mapped)
-			tw_drop_pages(f->at, f->bytes); /* the key is made of all of them */
 		if (twrt_cache_get(key, &rt))
 			return tilewright_wrap_model(rt, 0, tilewright_now_ms() - start, true, out, e);
 	}
@@ -121,7 +121,7 @@ tilewright_status tilewright_compile_memory(const void *data, size_t bytes, cons
 	if (model == NULL || (data == NULL && bytes > 0) || bytes > INT64_MAX)
 		return API_FAIL(TW_ERR_USAGE, "data or model is NULL");
 	*model = NULL;
-	const struct file f = {bytes ? (void *)(uintptr_t)data : NULL, (int64_t)bytes, false};
+	const struct file f = {bytes ? (void *)(uintptr_t)data : NULL, (int64_t)bytes, {NULL}};
 	return (tilewright_status)compile(&f, folder, options, model, tilewright_error_slot());
 }
 

@@ -185,7 +185,7 @@ static void release(void *arg, const void *data, int64_t bytes)
 	if (is_baked(j, data))
 		tw_drop_pages(data, bytes);
 	const char *at = data, *model = j->model;
-	if (j->c->o->mapped && at >= model && at < model + j->bytes)
+	if (j->c->o->file && at >= model && at < model + j->bytes)
 		tw_drop_pages(data, bytes);
 	const struct tw_onnx_files *files = &j->c->files;
 	for (int i = 0; i < files->list.n; i++) {

@@ -6,6 +6,8 @@
 
 #include "base/base.h"
 
+struct twrt_file;
+
 enum tw_log_level { TW_LOG_ERROR, TW_LOG_WARNING, TW_LOG_INFO, TW_LOG_DEBUG };
 
 struct tw_compile_options {
@@ -14,7 +16,8 @@ struct tw_compile_options {
 	int nfixed;	 /* symbols fixed at compile time */
 	const char *const *fixed_names;
 	const int64_t *fixed_values;
-	bool mapped;	/* the model's bytes are a private file mapping: pages may be dropped and read again */
+	/* what the model's bytes are a private mapping of: pages may be dropped and read again; NULL: no file */
+	const struct twrt_file *file;
 	bool use_cache; /* of parts; the whole image's cache is the caller's, by tw_compile_key */
 	bool plain;	/* no rewriting of the graph, no fusion: a kernel for each compute definition of each node */
 	bool exact;	/* nothing that trades accuracy for speed: no Winograd */
@@ -52,7 +55,8 @@ enum tw_code tw_interpret(const void *model, int64_t bytes, const char *folder, 
 			  int ninputs, const struct tw_dense *inputs, double most, tw_take *take, void *arg,
 			  struct tw_error *e);
 
-/* The cache key: model bytes, external data (size, mtime, path), options, target, C compiler, version. */
+/* The cache key: hashes of the model and of its external data, options, target, C compiler, version. Files that were
+   hashed before and look unchanged are not read again. */
 enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
 			    char key[33], struct tw_error *e);
 

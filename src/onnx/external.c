@@ -66,7 +66,8 @@ static struct tw_onnx_file *open_inside(struct tw_arena *a, const struct onnx_te
 	if (at == MAP_FAILED)
 		tw_raise(TW_ERR_IO, "tensor '%s': external data file '%s' cannot be mapped", tensor, location);
 	/* Room in the list was made by the caller, so that nothing can fail between the mapping and its record. */
-	o->files->list.at[o->files->list.n] = (struct tw_onnx_file){.name = location, .at = at, .bytes = st.st_size};
+	o->files->list.at[o->files->list.n] =
+		(struct tw_onnx_file){.name = location, .at = at, .bytes = st.st_size, .st = st};
 	return &o->files->list.at[o->files->list.n++];
 }
 

@@ -9,6 +9,8 @@
 
 #include "graph/graph.h"
 
+#include <sys/stat.h>
+
 struct tw_custom;
 
 enum { TW_ONNX_MIN_OPSET = 1, TW_ONNX_MAX_OPSET = 28, TW_ONNX_MIN_IR = 3, TW_ONNX_MAX_IR = 14 };
@@ -19,6 +21,7 @@ struct tw_onnx_file {
 	const char *name;
 	void *at;
 	int64_t bytes;
+	struct stat st; /* when it was mapped */
 };
 struct tw_onnx_files {
 	VEC(struct tw_onnx_file) list;

@@ -1,4 +1,4 @@
-/* The cache of bundles: a folder of images, one file a key.
+/* The cache of bundles: a folder of images, one file a key, and of what is known of files (known.c).
  *
  * An entry appears by rename, so it is whole or absent; reading checks its checksum, so a damaged one is absent too.
  * Nothing is trusted that another user could have written: entries are code. A killed writer leaves a temporary file,
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SUFFIX	  ".twb"
+#define SUFFIX	  ".twb" /* of an image; known.c has its own, as long */
 #define TEMPORARY ".part-"
 enum { KEY_CHARS = 32, STALE_SECONDS = 600 };
 
@@ -57,13 +57,12 @@ static void make_folders(const char *path)
 	mkdir(part, 0700); /* failures show when it is opened */
 }
 
-static bool ours(const struct stat *st)
+bool twrt_cache_ours(const struct stat *st)
 {
 	return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* A descriptor of the folder, -1 with *e otherwise. */
-static int open_folder(bool make, char *path, size_t n, struct tw_error *e)
+int twrt_cache_open(bool make, char *path, size_t n, struct tw_error *e)
 {
 	if (twrt_cache_dir(path, n, e) != TW_ERR_OK)
 		return -1;
@@ -73,7 +72,7 @@ static int open_folder(bool make, char *path, size_t n, struct tw_error *e)
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		tw_error_set(e, TW_ERR_IO, "cannot use the cache %s: %s", path, strerror(errno));
-	} else if (!ours(&st)) {
+	} else if (!twrt_cache_ours(&st)) {
 		tw_error_set(
 			e, TW_ERR_IO,
 			"the cache %s is not used: it belongs to another user, or others may write to it (chmod go-w)",
@@ -91,15 +90,25 @@ static bool valid_key(const char *key)
 	return strlen(key) == KEY_CHARS && strspn(key, "0123456789abcdef") == KEY_CHARS;
 }
 
+static bool is_named(const char *name, const char *suffix)
+{
+	return strlen(name) == KEY_CHARS + strlen(suffix) && strspn(name, "0123456789abcdef") == KEY_CHARS &&
+	       strcmp(name + KEY_CHARS, suffix) == 0;
+}
+
 static bool is_entry(const char *name)
 {
-	return strlen(name) == KEY_CHARS + strlen(SUFFIX) && strspn(name, "0123456789abcdef") == KEY_CHARS &&
-	       strcmp(name + KEY_CHARS, SUFFIX) == 0;
+	return is_named(name, SUFFIX) || is_named(name, TWRT_KNOWN_SUFFIX);
 }
 
 static void entry_name(const char *key, char name[64])
 {
 	snprintf(name, 64, "%s" SUFFIX, key);
+}
+
+void twrt_cache_used(int fd)
+{
+	futimens(fd, (const struct timespec[2]){{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}});
 }
 
 static bool open_entry(int folder, const char *name, struct twrt_model **out, bool *broken)
@@ -109,17 +118,15 @@ static bool open_entry(int folder, const char *name, struct twrt_model **out, bo
 	if (fd < 0)
 		return false;
 	bool good = false;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st)) {
-		enum twrt_own own;
-		void *at = twrt_image_load(fd, st.st_size, &own);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && twrt_cache_ours(&st)) {
+		struct twrt_loading l;
 		struct tw_error e;
-		const enum tw_code code = at ? twrt_model_open(at, st.st_size, own, out, &e) : TW_ERR_MODEL;
+		const enum tw_code code =
+			twrt_image_load(fd, st.st_size, &l) ? twrt_model_take(&l, out, &e) : TW_ERR_MODEL;
 		good = code == TW_ERR_OK;
 		*broken = code == TW_ERR_MODEL;
 		if (good)
-			futimens(fd, (const struct timespec[2]){
-					     {.tv_nsec = UTIME_OMIT},
-					     {.tv_nsec = UTIME_NOW}}); /* the age that eviction goes by */
+			twrt_cache_used(fd);
 	}
 	close(fd);
 	return good;
@@ -132,7 +139,7 @@ bool twrt_cache_get(const char *key, struct twrt_model **out)
 	*out = NULL;
 	if (!valid_key(key))
 		return false;
-	const int folder = open_folder(false, path, sizeof(path), &e);
+	const int folder = twrt_cache_open(false, path, sizeof(path), &e);
 	if (folder < 0)
 		return false;
 	bool broken = false;
@@ -144,7 +151,7 @@ bool twrt_cache_get(const char *key, struct twrt_model **out)
 	return good;
 }
 
-static int64_t limit_bytes(void)
+int64_t twrt_cache_limit(void)
 {
 	const int64_t usual = (int64_t)4 << 30;
 	const char *text = set("TILEWRIGHT_CACHE_SIZE");
@@ -174,10 +181,11 @@ struct entry {
 
 struct listing {
 	struct entry *at;
-	int n, cap;
+	int n, cap, images;
 	int64_t bytes;
 	bool bad; /* out of memory */
 };
+_Static_assert(sizeof(SUFFIX) == sizeof(TWRT_KNOWN_SUFFIX), "an entry has room for either name");
 
 static void add(struct listing *l, const char *name, const struct stat *st)
 {
@@ -196,6 +204,7 @@ static void add(struct listing *l, const char *name, const struct stat *st)
 	x->used = st->st_mtim;
 	x->bytes = st->st_size;
 	l->bytes += st->st_size;
+	l->images += is_named(name, SUFFIX);
 }
 
 /* Lists entries; removes what killed writers left. */
@@ -263,8 +272,8 @@ static bool write_all(int fd, const char *at, int64_t bytes)
 	return true;
 }
 
-static enum tw_code put(int folder, const char *path, const char *name, const void *image, int64_t bytes,
-			struct tw_error *e)
+enum tw_code twrt_cache_write(int folder, const char *path, const char *name, const void *image, int64_t bytes,
+			      bool sync, struct tw_error *e)
 {
 	char temporary[96];
 	struct timespec now;
@@ -274,7 +283,7 @@ static enum tw_code put(int folder, const char *path, const char *name, const vo
 	const int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return TWRT_FAIL(e, TW_ERR_IO, "cannot write to the cache %s: %s", path, strerror(errno));
-	bool good = write_all(fd, image, bytes) && fsync(fd) == 0;
+	bool good = write_all(fd, image, bytes) && (!sync || fsync(fd) == 0);
 	int reason = errno;
 	if (close(fd) != 0 && good) {
 		good = false;
@@ -295,32 +304,32 @@ enum tw_code twrt_cache_put(const char *key, const void *image, int64_t bytes, s
 	char path[4096], name[64];
 	if (!valid_key(key))
 		return TWRT_FAIL(e, TW_ERR_INTERNAL, "\"%.40s\" is no cache key", key);
-	const int64_t limit = limit_bytes();
+	const int64_t limit = twrt_cache_limit();
 	if (bytes > limit)
 		return TW_ERR_OK; /* would push out everything, itself too */
-	const int folder = open_folder(true, path, sizeof(path), e);
+	const int folder = twrt_cache_open(true, path, sizeof(path), e);
 	if (folder < 0)
 		return TW_ERR_IO;
 	entry_name(key, name);
-	const enum tw_code code = put(folder, path, name, image, bytes, e);
+	const enum tw_code code = twrt_cache_write(folder, path, name, image, bytes, true, e);
 	evict(folder, limit, code == TW_ERR_OK ? name : "");
 	close(folder);
 	return code;
 }
 
-int64_t twrt_cache_bytes(int *entries)
+int64_t twrt_cache_bytes(int *images)
 {
 	char path[4096];
 	struct tw_error e;
-	*entries = 0;
-	const int folder = open_folder(false, path, sizeof(path), &e);
+	*images = 0;
+	const int folder = twrt_cache_open(false, path, sizeof(path), &e);
 	if (folder < 0)
 		return 0;
 	struct listing l;
 	list(folder, false, &l);
 	close(folder);
 	free(l.at);
-	*entries = l.n;
+	*images = l.images;
 	return l.bytes;
 }
 
@@ -330,7 +339,7 @@ enum tw_code twrt_cache_clear(struct tw_error *e)
 	TWRT_TRY(twrt_cache_dir(path, sizeof(path), e));
 	if (access(path, F_OK) != 0 && errno == ENOENT)
 		return TW_ERR_OK;
-	const int folder = open_folder(false, path, sizeof(path), e);
+	const int folder = twrt_cache_open(false, path, sizeof(path), e);
 	if (folder < 0)
 		return TW_ERR_IO;
 	struct listing l;

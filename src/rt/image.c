@@ -15,7 +15,7 @@
 
 #define MAGIC "TWBUNDLE"
 enum { PIECE = 4 << 20 }; /* of a constant: copied, then its source may go */
-enum { VERSION = 4, ORDER = 0x01020304 };
+enum { VERSION = 5, ORDER = 0x01020304 };
 
 struct header {
 	char magic[8];
@@ -28,14 +28,17 @@ struct header {
 struct code_entry {
 	int64_t at, bytes, isa, unused;
 };
-_Static_assert(sizeof(struct header) == 64, "the header is part of the format");
+_Static_assert(sizeof(struct header) == TWRT_HEADER, "the header is part of the format");
 
-static uint64_t checksum(const struct header *h, const void *image)
+/* digest: of what follows the header; "": not made yet */
+static uint64_t checksum(const struct header *h, const void *image, const char *digest)
 {
+	char made[33];
 	struct header copy = *h;
 	copy.checksum = 0;
-	const uint64_t seed = tw_hash64(&copy, sizeof(copy), 0);
-	return tw_hash64((const char *)image + sizeof(copy), (size_t)h->bytes - sizeof(copy), seed);
+	if (!*digest)
+		twrt_digest((const char *)image + sizeof(copy), h->bytes - (int64_t)sizeof(copy), false, made);
+	return tw_hash64(*digest ? digest : made, sizeof(made), tw_hash64(&copy, sizeof(copy), 0));
 }
 
 static int64_t place(int64_t *end, int64_t bytes, bool *bad)
@@ -96,7 +99,7 @@ static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct
 	PUT(h.bytes, "", 0);
 #undef PUT
 	free(words);
-	h.checksum = checksum(&h, at);
+	h.checksum = checksum(&h, at, "");
 	memcpy(at, &h, sizeof(h));
 	*image = at;
 	*bytes = h.bytes;
@@ -169,8 +172,10 @@ static bool inside(int64_t at, int64_t count, int64_t size, int64_t bytes)
 	       count <= (bytes - at) / size;
 }
 
-enum tw_code twrt_image_view(const void *image, int64_t bytes, struct twrt_image_view *v, struct tw_error *e)
+enum tw_code twrt_image_view(const struct twrt_loading *l, struct twrt_image_view *v, struct tw_error *e)
 {
+	const void *image = l->image;
+	const int64_t bytes = l->bytes;
 	struct header h;
 	if (bytes < (int64_t)sizeof(h))
 		return TWRT_FAIL(e, TW_ERR_MODEL, "not a bundle: only %lld bytes", (long long)bytes);
@@ -185,7 +190,7 @@ enum tw_code twrt_image_view(const void *image, int64_t bytes, struct twrt_image
 	if (h.bytes != bytes)
 		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: %lld bytes instead of %lld", (long long)bytes,
 				 (long long)h.bytes);
-	if (h.checksum != checksum(&h, image))
+	if (h.checksum != checksum(&h, image, l->digest))
 		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: its checksum is wrong");
 	if (!inside(h.plan, h.plan_words, 8, bytes) || !inside(h.codes, h.ncodes, sizeof(struct code_entry), bytes) ||
 	    h.ncodes > 8)

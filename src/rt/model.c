@@ -26,10 +26,10 @@ static const struct twrt_code *choose(const struct twrt_image_view *v)
 	return best;
 }
 
-static enum tw_code load(struct twrt_model *m, struct tw_error *e)
+static enum tw_code load(struct twrt_model *m, const struct twrt_loading *l, struct tw_error *e)
 {
 	struct twrt_image_view v;
-	TWRT_TRY(twrt_image_view(m->image, m->bytes, &v, e));
+	TWRT_TRY(twrt_image_view(l, &v, e));
 	m->pile = twrt_pile_new();
 	if (m->pile == NULL)
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to load the model");
@@ -45,33 +45,39 @@ static enum tw_code load(struct twrt_model *m, struct tw_error *e)
 	return twrt_code_load(code, m->plan.nkernels, m->plan.kernels, &m->code, e);
 }
 
-enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own, struct twrt_model **out,
-			     struct tw_error *e)
+enum tw_code twrt_model_take(const struct twrt_loading *from, struct twrt_model **out, struct tw_error *e)
 {
 	*out = NULL;
-	void *at = (void *)(uintptr_t)image;
-	struct twrt_model *m = bytes < 0 ? NULL : calloc(1, sizeof(*m));
-	if (m && (uintptr_t)at % TWRT_ALIGN) { /* constants must be aligned: work on a copy */
-		void *copy = twrt_alloc(bytes);
+	struct twrt_loading l = *from;
+	struct twrt_model *m = l.bytes < 0 ? NULL : calloc(1, sizeof(*m));
+	if (m && (uintptr_t)l.image % TWRT_ALIGN) { /* constants must be aligned: work on a copy */
+		void *copy = twrt_alloc(l.bytes);
 		if (copy)
-			memcpy(copy, at, (size_t)bytes);
-		drop(at, bytes, own);
-		at = copy;
-		own = TWRT_FREE;
+			memcpy(copy, l.image, (size_t)l.bytes);
+		drop(l.image, l.bytes, l.own);
+		l.image = copy;
+		l.own = TWRT_FREE;
 	}
-	if (m == NULL || at == NULL) {
-		drop(at, bytes, own);
+	if (m == NULL || l.image == NULL) {
+		drop(l.image, l.bytes, l.own);
 		free(m);
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to load the model");
 	}
-	*m = (struct twrt_model){.image = at, .bytes = bytes, .own = own, .code = {.fd = -1}};
-	const enum tw_code code = load(m, e);
+	*m = (struct twrt_model){.image = l.image, .bytes = l.bytes, .own = l.own, .code = {.fd = -1}};
+	const enum tw_code code = load(m, &l, e);
 	if (code != TW_ERR_OK) {
 		twrt_model_close(m);
 		return code;
 	}
 	*out = m;
 	return TW_ERR_OK;
+}
+
+enum tw_code twrt_model_open(const void *image, int64_t bytes, enum twrt_own own, struct twrt_model **out,
+			     struct tw_error *e)
+{
+	const struct twrt_loading l = {(void *)(uintptr_t)image, bytes, own, ""};
+	return twrt_model_take(&l, out, e);
 }
 
 enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, struct tw_error *e)
@@ -91,13 +97,13 @@ enum tw_code twrt_model_open_file(const char *path, struct twrt_model **out, str
 		return TWRT_FAIL(e, TW_ERR_MODEL, "%s is %s", path,
 				 S_ISREG(st.st_mode) ? "empty" : "not a regular file");
 	}
-	enum twrt_own own;
-	void *at = twrt_image_load(fd, st.st_size, &own);
+	struct twrt_loading l;
+	const bool good = twrt_image_load(fd, st.st_size, &l);
 	const int reason = errno;
 	close(fd);
-	if (at == NULL)
+	if (!good)
 		return TWRT_FAIL(e, TW_ERR_IO, "cannot map %s: %s", path, strerror(reason));
-	return twrt_model_open(at, st.st_size, own, out, e);
+	return twrt_model_take(&l, out, e);
 }
 
 void twrt_model_close(struct twrt_model *m)

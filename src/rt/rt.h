@@ -5,6 +5,9 @@
 
 #include "base/base.h"
 
+#include <sys/stat.h>
+#include <time.h>
+
 #define TWRT_MAX_RANK 8
 
 enum twrt_type {
@@ -255,14 +258,31 @@ void twrt_context_cost(const struct twrt_context *c, int step, struct twrt_cost 
 void twrt_context_profile(struct twrt_context *c, bool on);
 const struct twrt_profile *twrt_context_times(const struct twrt_context *c); /* one for each step after the set-up */
 
+/* A hash of much memory, made on all cores (digest.c): 32 hexadecimal digits. drop: at is a private, unwritten file mapping whose
+   pages are given back once they are hashed. */
+void twrt_digest(const void *at, int64_t bytes, bool drop, char digest[33]);
+
 /* CACHE (cache.c): images under TILEWRIGHT_CACHE (else XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright), one file
    a key; atomic, checksummed, bounded in size (TILEWRIGHT_CACHE_SIZE, default 4 GiB, least recently used goes first),
    safe for several processes, refused when owned by someone else or writable by others. */
 enum tw_code twrt_cache_dir(char *path, size_t n, struct tw_error *e);
 bool twrt_cache_get(const char *key, struct twrt_model **out); /* a broken or foreign entry is no entry */
 enum tw_code twrt_cache_put(const char *key, const void *image, int64_t bytes, struct tw_error *e);
-int64_t twrt_cache_bytes(int *entries);
+int64_t twrt_cache_bytes(int *images);
 enum tw_code twrt_cache_clear(struct tw_error *e);
+
+/* KNOWN (known.c): a text about a file's content (its hash, say), kept in the cache's folder under what the system says of the file, not
+   under its path, so that the file need not be read again while it is unchanged. */
+struct twrt_file {
+	const char *path;
+	struct stat st;		/* before its content was looked at */
+	struct timespec looked; /* when that was, by CLOCK_REALTIME */
+};
+/* False: nothing is known of a file that looks like this. */
+bool twrt_known_get(const struct stat *st, char *text, size_t room);
+/* Keeps the text unless the file has changed since f->st, or may yet change without a trace because its times are too recent. Failures
+   are silent: the file is read again the next time. */
+void twrt_known_put(const struct twrt_file *f, const char *text);
 
 /* HOST (folder host): operators without a compute definition, by name. One file a family; the list is collected at
    build time. */

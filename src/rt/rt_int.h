@@ -5,6 +5,7 @@
 #include "rt.h"
 
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #define TWRT_FAIL(e, code, ...) (tw_error_set((e), (code), __VA_ARGS__), (code))
 #define TWRT_TRY(x)                                                                                                    \
@@ -16,6 +17,7 @@
 
 enum {
 	TWRT_ALIGN = 64,
+	TWRT_HEADER = 64,	/* bytes of an image's header */
 	TWRT_EXPR_WORDS = 4096, /* longest expression */
 	TWRT_EXPR_DEPTH = 64	/* deepest stack */
 };
@@ -25,8 +27,20 @@ enum {
 void *twrt_alloc(int64_t bytes);
 int64_t twrt_memory_limit(void);
 
-/* load.c: a file's bytes, to be given to twrt_model_open with *own; NULL and errno when they cannot be had. */
-void *twrt_image_load(int fd, int64_t bytes, enum twrt_own *own);
+/* load.c: an image before it is checked. digest: of what follows its header; "": not made yet */
+struct twrt_loading {
+	void *image;
+	int64_t bytes;
+	enum twrt_own own;
+	char digest[33];
+};
+/* A file's bytes; false and errno when they cannot be had. */
+bool twrt_image_load(int fd, int64_t bytes, struct twrt_loading *l);
+/* model.c: the same as twrt_model_open */
+enum tw_code twrt_model_take(const struct twrt_loading *l, struct twrt_model **out, struct tw_error *e);
+
+/* digest.c: twrt_digest of what is read from a file into memory; false: it cannot be read. */
+bool twrt_digest_read(int fd, int64_t offset, void *to, int64_t bytes, char digest[33]);
 
 /* expr.c */
 bool twrt_expr_valid(const struct twrt_expr *x, int nsymbols);
@@ -51,13 +65,23 @@ struct twrt_image_view {
 	int ncodes;
 	struct twrt_code codes[8];
 };
-enum tw_code twrt_image_view(const void *image, int64_t bytes, struct twrt_image_view *v, struct tw_error *e);
+enum tw_code twrt_image_view(const struct twrt_loading *l, struct twrt_image_view *v, struct tw_error *e);
 enum tw_code twrt_plan_read(const struct twrt_image_view *v, struct twrt_pile *pile, struct twrt_plan *p,
 			    struct tw_error *e);
 
 /* plan_write.c: a plan as words (malloc). const_at[b]: where buffer b's bytes lie in the image. */
 enum tw_code twrt_plan_write(const struct twrt_plan *p, const int64_t *const_at, int64_t **words, int64_t *nwords,
 			     struct tw_error *e);
+
+/* cache.c, for known.c. The folder: its descriptor and path; -1 with *e where there is none to be used. */
+#define TWRT_KNOWN_SUFFIX ".twf"
+int twrt_cache_open(bool make, char *path, size_t n, struct tw_error *e);
+bool twrt_cache_ours(const struct stat *st); /* nobody else could have written it */
+void twrt_cache_used(int fd);		     /* now: the age that eviction goes by */
+int64_t twrt_cache_limit(void);
+/* Atomic. sync: it must not be broken even where the machine stops at once. */
+enum tw_code twrt_cache_write(int folder, const char *path, const char *name, const void *from, int64_t bytes,
+			      bool sync, struct tw_error *e);
 
 /* code.c: a code object made callable. */
 typedef void twrt_kernel(int64_t core, void *const *buf, const int64_t *sym, void *scratch);

@@ -4,6 +4,7 @@
  * Invariant: the instruction set given runs here. */
 #include "target/target_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static enum tw_isa best_isa(void)
@@ -29,6 +30,17 @@ static enum tw_isa chosen_isa(void)
 		tw_raise(TW_ERR_USAGE, "TILEWRIGHT_ISA=%s: this processor cannot run it; the best it has is %s", name,
 			 tw_isa_name(best_isa()));
 	return isa;
+}
+
+void tw_target_identify(struct tw_target *t, char *text, size_t size)
+{
+	*t = (struct tw_target){.isa = TW_ISA_SCALAR};
+	tw_target_with_isa(t, chosen_isa());
+	if (target_identity(text, size))
+		return;
+	tw_target_host(t);
+	snprintf(text, size, "%s, caches %lld %lld %lld", t->cpu, (long long)t->l1_bytes, (long long)t->l2_bytes,
+		 (long long)t->l3_bytes);
 }
 
 void tw_target_host(struct tw_target *t)

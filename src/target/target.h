@@ -31,6 +31,9 @@ bool tw_isa_parse(const char *name, enum tw_isa *isa);
 bool tw_isa_runs_here(enum tw_isa isa);
 /* The machine at hand. TILEWRIGHT_ISA=avx2 .. in the environment chooses a lesser instruction set (raises TW_ERR_USAGE when it cannot run here). */
 void tw_target_host(struct tw_target *t);
+/* The same without its topology, for those in a hurry: caches, cores and the name stay empty. text: what the processor says of itself,
+   such that machines with equal texts have equal caches; where it says nothing, topology is asked after all. */
+void tw_target_identify(struct tw_target *t, char *text, size_t size);
 /* GPUs by name, whether or not there is one here: sm_80, sm_90, opencl. False: no such target. */
 bool tw_target_gpu(struct tw_target *t, const char *name);
 /* The same machine restricted to an instruction set. */

@@ -453,6 +453,36 @@ exec %s "$@"
         self.run_cli("test", folder)
         self.run_cli("test", "--constants", folder)
 
+    def test_changed_files(self):
+        """A model and its weights are not read again while they are unchanged; a change shows whatever their times say."""
+        data = field(5, field(1, 2) + field(2, F32) + field(8, "w") + field(13, field(1, "location") + field(2, "w.bin")) + field(14, 1))
+        graph = field(1, node("Add", ["a", "w"], ["y"])) + field(2, "g") + data + field(11, value_info("a", F32, (2,))) + field(12, value_info("y", F32, (2,)))
+        m = self.path("m.onnx", field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17)))
+        w, a, out = self.path("w.bin", floats(10, 20)), self.path("a.npy", npy("<f4", (2,), floats(1, 2))), self.path("out")
+
+        def sums():
+            self.run_cli("run", m, "-i", "a=" + a, "-o", out)
+            return struct.unpack("<2f", read_npy(os.path.join(out, "y.npy"))[2])
+
+        def known():
+            return len([name for name in os.listdir(self.path("cache")) if name.endswith(".twf")])
+
+        self.assertEqual(sums(), (11, 22))
+        self.assertEqual(known(), 0)  # changed a moment ago
+        time.sleep(3.2)
+        self.assertEqual(sums(), (11, 22))
+        self.assertEqual(known(), 2)
+        self.assertEqual(sums(), (11, 22))
+        before = os.stat(w)
+        with open(w, "r+b") as f:
+            f.write(floats(30, 40))
+        os.utime(w, ns=(before.st_atime_ns, before.st_mtime_ns))
+        self.assertEqual(sums(), (31, 42))
+        os.rename(w, w + ".old")
+        self.run_cli("run", m, "-i", "a=" + a, code=1, says="w.bin")
+        os.symlink(w + ".old", w)
+        self.assertEqual(sums(), (31, 42))
+
     def test_interrupted(self):
         m = self.path("m.onnx", add_model())
         self.run_cli("run", m, "--random", "1", "-d", "n=2")  # compiled
