@@ -238,8 +238,12 @@ static void see_quotient(void *arg, const struct twir_expr *e)
 static int quotients(struct world *w)
 {
 	int n = 0;
-	for (int i = 0; i < w->groups.list.n; i++)
-		twir_visit_expr(w->groups.list.at[i]->task.anchor->value, see_quotient, &n);
+	for (int i = 0; i < w->groups.list.n; i++) {
+		const struct tw_task *t = &w->groups.list.at[i]->task;
+		twir_visit_expr(t->anchor->value, see_quotient, &n);
+		if (t->consumer)
+			twir_visit_expr(t->consumer->value, see_quotient, &n);
+	}
 	return n;
 }
 
@@ -263,6 +267,31 @@ static void exact_quotients_stay(struct world *w)
 {
 	w->groups.exact = true;
 	assert_int_equal(quotients_left(w), 2);
+}
+
+/* Behind a sum of products, unless what follows is rounded before the next one. */
+static int summed_quotients_left(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){8, 100}), k = constant(w, "k", 2, (int64_t[]){100, 100}, 0, 1e-4f);
+	const tw_id three = constant(w, "three", 0, NULL, 3, 0);
+	const tw_id a = NODE(w, "Div", NODE(w, "MatMul", x, k), three); /* product */
+	const tw_id b = NODE(w, "Div", NODE(w, "MatMul", a, k), three); /* rounded below */
+	output(w, NODE(w, "Div", NODE(w, "Exp", x), three));		/* no sum */
+	output(w, b);
+	output(w, NODE(w, "Floor", NODE(w, "Exp", b)));
+	optimise_and_group(w);
+	return quotients(w);
+}
+
+static void summed_quotients_become_products(struct world *w)
+{
+	assert_int_equal(summed_quotients_left(w), 2);
+}
+
+static void exact_summed_quotients_stay(struct world *w)
+{
+	w->groups.exact = true;
+	assert_int_equal(summed_quotients_left(w), 3);
 }
 
 static void unused_nodes_vanish(struct world *w)
@@ -311,6 +340,8 @@ int main(void)
 							 depthwise_does_not_repeat_work,
 							 quotients_become_products,
 							 exact_quotients_stay,
+							 summed_quotients_become_products,
+							 exact_summed_quotients_stay,
 							 unused_nodes_vanish};
 	static const char *const names[] = {"a chain is one task",
 					    "a matmul takes its epilogue",
@@ -325,6 +356,8 @@ int main(void)
 					    "depthwise does not repeat work",
 					    "quotients become products",
 					    "exact quotients stay",
+					    "quotients of sums become products",
+					    "exact quotients of sums stay",
 					    "unused nodes vanish"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
