@@ -70,12 +70,45 @@ static void set_buffer(struct planner *p, const struct twir_tensor *t, int buffe
 	map_set_ptr(&p->of_tensor, t, (void *)(uintptr_t)(buffer + 1));
 }
 
+static int buffer_of(struct planner *p, struct twir_tensor *t, bool setup);
+
+static const struct tw_part *part_of(const struct planner *p, const struct twir_tensor *t)
+{
+	return map_get_ptr(&p->c->groups.parts, t);
+}
+
+/* Inside of the whole; nothing where it has no element. */
+static int part_buffer(struct planner *p, const struct tw_part *part)
+{
+	struct twir_module *m = p->c->m;
+	const struct twir_tensor *t = part->tensor;
+	const struct twir_expr *any = twir_index(m, 1), *at = part->at;
+	int64_t n;
+	const int whole = buffer_of(p, part->whole, false);
+	for (int d = 0; d < t->rank; d++)
+		if (!twir_const_int(t->shape[d], &n) || n < 1)
+			any = twir_mul(m, any,
+				       twir_max(m, twir_min(m, t->shape[d], twir_index(m, 1)), twir_index(m, 0)));
+	if (t->layout)
+		at = twir_mul(m, at, t->layout->extent[part->axis]);
+	for (int d = part->axis + 1; d < t->rank && !t->layout; d++)
+		at = twir_mul(m, at, t->shape[d]);
+	const int b = new_buffer(p, TWRT_ALIAS, t);
+	p->buffers.at[b].of = whole;
+	p->buffers.at[b].bytes = size(p, twir_mul(m, bytes_of(p, t), any));
+	p->buffers.at[b].offset = size(p, twir_mul(m, twir_mul(m, at, twir_index(m, twir_scalar_bytes(t->type))), any));
+	set_buffer(p, t, b);
+	return b;
+}
+
 /* The buffer of a compute tensor; constants and temporaries are made when they are first met. */
 static int buffer_of(struct planner *p, struct twir_tensor *t, bool setup)
 {
 	int b = known(p, t);
 	if (b >= 0)
 		return b;
+	if (part_of(p, t))
+		return part_buffer(p, part_of(p, t));
 	const uintptr_t id = (uintptr_t)map_get_ptr(&p->c->definitions.tensor, t);
 	const struct tw_tensor *gt = id ? &p->c->g->tensors.at[id - 1] : NULL;
 	b = new_buffer(p, gt && gt->data ? TWRT_CONST : setup ? TWRT_FOLDED : TWRT_TEMP, t);
@@ -473,7 +506,7 @@ void twc_plan(struct twc *c)
 	for (int i = 0; i < g->outputs.n; i++) {
 		struct twir_tensor *t = tw_graph_ir(g, g->outputs.at[i]);
 		const int b = new_buffer(&p, TWRT_OUTPUT, t);
-		if (known(&p, t) < 0 && !g->tensors.at[g->outputs.at[i]].data)
+		if (known(&p, t) < 0 && !part_of(&p, t) && !g->tensors.at[g->outputs.at[i]].data)
 			set_buffer(&p, t, b);
 		describe_io(&p, g->outputs.at[i], b, g->tensors.at[g->outputs.at[i]].name, &outputs[i]);
 	}

@@ -48,7 +48,7 @@ static bool users_are_stages(const struct rows_search *s, int i)
 static bool free_to_join(const struct rows_search *s, int i)
 {
 	const struct group_def *d = &s->x->def[i], *seed = &s->x->def[s->members.at[0]];
-	return !d->gone && !d->rows && d->region == seed->region && d->constant == seed->constant;
+	return !d->gone && !d->whole && !d->rows && d->region == seed->region && d->constant == seed->constant;
 }
 
 /* The product whose result the stages read, -1; what lies between (its epilogue) becomes a stage. */

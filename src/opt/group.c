@@ -29,12 +29,11 @@ static void add_origin(struct tw_arena *a, struct group_def *d, const char *name
 	vec_push(a, &d->origins, name);
 }
 
-/* Records who loads whom, anew for definition i. */
-static void link_loads(struct grouping *x, int i)
+void group_link_loads(struct grouping *x, int i)
 {
 	struct twir_tensor **t;
 	int n;
-	tw_loaded_tensors(x->a, x->def[i].c->value, &t, &n);
+	tw_loaded_tensors(x->a, group_whole_value(x, i), &t, &n);
 	for (int k = 0; k < n; k++) {
 		const int p = group_producer_of(x, t[k]);
 		if (p >= 0)
@@ -250,8 +249,10 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 	struct counts own = {0}, theirs = {0};
 	twir_visit_expr(p->c->value, count, &own);
 	twir_visit_expr(u->c->value, count, &theirs);
-	if (!encloses(x, p->region, u->region))
+	if (!encloses(x, p->region, u->region) || u->whole)
 		return false;
+	if (u->pieces && group_serves_an_anchor(x, i, 0, NULL))
+		return false; /* it may become a part */
 	if (p->constant && !u->constant && own.loads > 0 && !(cost == 0 && own.conds == 0))
 		return false; /* computed once, at compile time */
 	if (loads == 0 || (theirs.loads + own.loads > 64))
@@ -319,7 +320,7 @@ void group_vanish(struct grouping *x, int i)
 			struct twir_facts f;
 			twir_facts_init(&f, x->m);
 			u->c->value = twir_simplify(&f, tw_inline(x->m, u->c->value, p->c));
-			link_loads(x, p->users.at[k]);
+			group_link_loads(x, p->users.at[k]);
 		}
 		for (int o = 0; o < p->origins.n; o++)
 			add_origin(x->a, u, p->origins.at[o]);
@@ -355,7 +356,7 @@ static int vanish_all(struct grouping *x)
 	int vanished = 0;
 	for (int i = 0; i < x->n; i++) {
 		struct group_def *p = &x->def[i];
-		if (!p->c || p->anchor || p->output || p->gone)
+		if (!p->c || p->anchor || p->output || p->gone || p->whole || p->pieces)
 			continue;
 		struct counts own = {0};
 		twir_visit_expr(p->c->value, count, &own);
@@ -372,6 +373,12 @@ static int vanish_all(struct grouping *x)
 	return vanished;
 }
 
+static void vanish_what_can(struct grouping *x)
+{
+	while (vanish_all(x) > 0) /* x * sigmoid(x): once sigmoid is gone, x has one user */
+		continue;
+}
+
 static void join_epilogues(struct grouping *x)
 {
 	for (int i = x->n - 1; i >= 0; i--) {
@@ -381,7 +388,7 @@ static void join_epilogues(struct grouping *x)
 			continue;
 		const int u = r->users.at[0];
 		struct group_def *d = &x->def[u];
-		if (d->anchor || d->gone || d->rows || d->epilogue_of >= 0 || d->constant != r->constant ||
+		if (d->anchor || d->gone || d->whole || d->rows || d->epilogue_of >= 0 || d->constant != r->constant ||
 		    d->region != r->region || !group_invertible(x, d->c, r->c->out))
 			continue;
 		d->epilogue_of = i;
@@ -519,7 +526,7 @@ static void read_definitions(struct grouping *x)
 			continue;
 		p->anchor = p->c->nprograms || tw_has_fold(p->c->value);
 		map_set_ptr(&x->by_tensor, p->c->out, (void *)(uintptr_t)(i + 1));
-		link_loads(x, i);
+		group_link_loads(x, i);
 		p->constant = depends_on_constants(x, p->c);
 	}
 }
@@ -609,7 +616,8 @@ static void list_task(struct grouping *x, int i, int from, bool *listed, struct 
 				list_task(x, p, from, listed, out);
 		}
 	}
-	vec_push(x->a, &out->list, task_group(x, n, members, out));
+	if (!x->def[i].whole)
+		vec_push(x->a, &out->list, task_group(x, n, members, out));
 }
 
 void opt_group(const struct tw_definitions *d, struct tw_groups *out)
@@ -623,9 +631,12 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 	read_definitions(&x);
 	mark_outputs(&x);
 	mark_unused(&x);
-	while (!out->apart && vanish_all(&x) > 0) /* x * sigmoid(x): once sigmoid is gone, x has one user */
-		continue;
+	map_init(&out->parts, x.a);
 	if (!out->apart) {
+		group_find_pieces(&x);
+		vanish_what_can(&x);
+		group_make_parts(&x, out);
+		vanish_what_can(&x);
 		group_without_quotients(&x, out->exact);
 		group_find_rows(&x);
 		join_epilogues(&x);

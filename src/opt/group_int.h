@@ -9,16 +9,18 @@ struct group_def {
 	struct twir_compute *c; /* NULL: host operator or mark */
 	const struct tw_mark *mark;
 	tw_id node;
-	int region;		 /* of loops and branches: an index, -1 outside of all */
-	bool anchor;		 /* holds a fold */
-	bool gone;		 /* inlined into all consumers, or unused */
-	bool output;		 /* a graph output, or read by a host operator */
-	bool constant;		 /* depends on constants only */
-	int epilogue_of;	 /* anchor index, -1 */
-	int consumer;		 /* of an anchor: definition index, -1 */
-	struct group_rows *rows; /* the row program it is a stage of */
-	VEC(int) users;		 /* definitions that load it */
-	VEC(int) producers;	 /* of an anchor, in order */
+	int region;		     /* of loops and branches: an index, -1 outside of all */
+	bool anchor;		     /* holds a fold */
+	bool gone;		     /* inlined into all consumers, or unused */
+	bool output;		     /* a graph output, or read by a host operator */
+	bool constant;		     /* depends on constants only */
+	bool whole;		     /* its parts are stored straight into it (parts.c): no task */
+	struct group_pieces *pieces; /* may become a whole: holds still until that is decided */
+	int epilogue_of;	     /* anchor index, -1 */
+	int consumer;		     /* of an anchor: definition index, -1 */
+	struct group_rows *rows;     /* the row program it is a stage of */
+	VEC(int) users;		     /* definitions that load it */
+	VEC(int) producers;	     /* of an anchor, in order */
 	VEC(const char *) origins;
 };
 
@@ -50,6 +52,8 @@ bool group_invertible(struct grouping *x, const struct twir_compute *d, const st
 /* Is the definition one that some anchor could take as its epilogue, other than those in row programs and the n of
  * `except`? */
 bool group_serves_an_anchor(struct grouping *x, int i, int n, const int *except);
+/* Records who loads what definition i and its producers load: i does. */
+void group_link_loads(struct grouping *x, int i);
 /* Definition i, which holds no fold, becomes part of all that load it. */
 void group_vanish(struct grouping *x, int i);
 /* The definition's value with its producers inlined. */
@@ -58,6 +62,11 @@ const struct twir_expr *group_whole_value(struct grouping *x, int i);
 /* rows.c: chains of definitions that fold over the same axes of rows and read each other become row programs.
  * Comes after injective definitions have vanished and before epilogues are joined. */
 void group_find_rows(struct grouping *x);
+
+/* parts.c: definitions that lay others side by side are marked, then become wholes where that spares copies. Comes while
+ * injective definitions vanish. */
+void group_find_pieces(struct grouping *x);
+void group_make_parts(struct grouping *x, struct tw_groups *out);
 
 /* quotient.c: divisions by constants become multiplications where nothing, or little (not with exact), is lost. */
 void group_without_quotients(struct grouping *x, bool exact);

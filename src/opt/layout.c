@@ -12,11 +12,30 @@ struct chooser {
 	const struct tw_definitions *d;
 	const struct tw_groups *groups;
 	struct twir_module *m;
-	struct tw_map node;    /* definition -> node + 1 */
-	struct tw_map image;   /* keys: tensors that an operator of images reads or writes as such */
-	struct tw_map refused; /* keys: tensors that somebody reads as a row-major sequence */
-	struct tw_map chosen;  /* keys */
+	struct tw_map node; /* definition -> node + 1 */
+	/* Keys are tensors; for parts of others, the whole. */
+	struct tw_map image;   /* an operator of images reads or writes it as such */
+	struct tw_map refused; /* somebody reads it as a row-major sequence */
+	struct tw_map chosen;
 };
+
+static const struct tw_part *part_of(const struct chooser *x, const struct twir_tensor *t)
+{
+	return map_get_ptr(&x->groups->parts, t);
+}
+
+/* What t is a part of in the end, itself if it is none: they lie in memory alike. */
+static const struct twir_tensor *whole_of(const struct chooser *x, const struct twir_tensor *t)
+{
+	for (const struct tw_part *p = part_of(x, t); p; p = part_of(x, t))
+		t = p->whole;
+	return t;
+}
+
+static bool is_chosen(const struct chooser *x, const struct twir_tensor *t)
+{
+	return map_get_ptr(&x->chosen, whole_of(x, t)) != NULL;
+}
 
 /* What the group stores. */
 static const struct twir_compute *last_of(const struct tw_group *g)
@@ -33,7 +52,7 @@ static bool is_one(const struct twir_expr *e)
 static void note(struct chooser *x, struct tw_map *map, tw_id t)
 {
 	if (t != TW_NONE && x->d->g->tensors.at[t].ir)
-		map_set_ptr(map, x->d->g->tensors.at[t].ir, x);
+		map_set_ptr(map, whole_of(x, x->d->g->tensors.at[t].ir), x);
 }
 
 static void list_images(struct chooser *x)
@@ -72,7 +91,7 @@ static void see_reading(void *arg, const struct twir_expr *e)
 		return;
 	twir_visit_expr(e->arg[1], see_division, &divides);
 	if (divides) /* a flattened image: channels come from a longer index */
-		map_set_ptr(&x->refused, e->u.tensor, x);
+		map_set_ptr(&x->refused, whole_of(x, e->u.tensor), x);
 }
 
 static void see_definition(struct chooser *x, const struct twir_compute *c)
@@ -106,7 +125,7 @@ struct handing {
 static void see_handing(void *arg, const struct twir_expr *e)
 {
 	struct handing *h = arg;
-	if (e->kind != TWIR_Load || e->nidx != h->c->out->rank || !map_get_ptr(&h->x->chosen, e->u.tensor))
+	if (e->kind != TWIR_Load || e->nidx != h->c->out->rank || !is_chosen(h->x, e->u.tensor))
 		return;
 	bool same = twir_uses_var(e->arg[1], h->c->axes[1]);
 	for (int d = 0; d < e->nidx && same; d++)
@@ -120,7 +139,7 @@ static bool may_be_image(const struct chooser *x, const struct tw_group *g)
 	int64_t channels;
 	bool pixels = false;
 	if (!c || g->setup || g->task.anchor->nprograms || c->out->rank < 3 || c->out->rank > 5 ||
-	    map_get_ptr(&x->groups->row_major, c->out) || map_get_ptr(&x->refused, c->out))
+	    map_get_ptr(&x->groups->row_major, whole_of(x, c->out)) || map_get_ptr(&x->refused, whole_of(x, c->out)))
 		return false;
 	for (int d = 2; d < c->out->rank; d++)
 		pixels |= !is_one(c->out->shape[d]);
@@ -143,15 +162,15 @@ static bool ends_image(const struct chooser *x, const struct tw_group *g)
 
 static bool choose(struct chooser *x, const struct tw_group *g)
 {
-	if (!may_be_image(x, g) || map_get_ptr(&x->chosen, last_of(g)->out))
+	if (!may_be_image(x, g) || is_chosen(x, last_of(g)->out))
 		return false;
 	struct handing h = {.x = x, .c = last_of(g)};
-	h.yes = map_get_ptr(&x->image, h.c->out) || ends_image(x, g);
+	h.yes = map_get_ptr(&x->image, whole_of(x, h.c->out)) || ends_image(x, g);
 	if (!h.yes)
 		twir_visit_expr(h.c->value, see_handing, &h);
 	if (!h.yes)
 		return false;
-	map_set_ptr(&x->chosen, h.c->out, x);
+	map_set_ptr(&x->chosen, whole_of(x, h.c->out), x);
 	return true;
 }
 
@@ -202,20 +221,30 @@ static void lay_anchor(struct chooser *x, const struct tw_group *g)
 	bool last[TWIR_MAX_RANK] = {false};
 	const int inner = innermost(c, load);
 	for (int d = 0; d < t->rank; d++)
-		last[d] = map_get_ptr(&x->chosen, c->out) ? twir_uses_var(load->arg[d], c->axes[1]) : d == inner;
-	if ((inner >= 0 && inner < t->rank - 1) || map_get_ptr(&x->chosen, c->out))
+		last[d] = is_chosen(x, c->out) ? twir_uses_var(load->arg[d], c->axes[1]) : d == inner;
+	if ((inner >= 0 && inner < t->rank - 1) || is_chosen(x, c->out))
 		t->layout = with_last(x->m, t, last);
 }
 
-static void lay(struct chooser *x, const struct tw_group *g)
+static void lay(struct chooser *x, struct twir_tensor *t)
 {
-	const struct twir_compute *c = last_of(g);
 	bool channels[TWIR_MAX_RANK] = {false};
 	channels[1] = true;
-	if (c && map_get_ptr(&x->chosen, c->out))
-		c->out->layout = with_last(x->m, c->out, channels);
-	if (c)
-		lay_anchor(x, g);
+	if (map_get_ptr(&x->chosen, t))
+		t->layout = with_last(x->m, t, channels);
+}
+
+/* A part has the strides of the whole; none are needed where it is in order without. */
+static void lay_part(struct chooser *x, struct twir_tensor *t)
+{
+	const struct twir_tensor *whole = whole_of(x, t);
+	const bool none[TWIR_MAX_RANK] = {false};
+	const struct twir_layout *strides = whole->layout ? whole->layout : with_last(x->m, whole, none),
+				 *own = with_last(x->m, t, none);
+	bool in_order = true;
+	for (int d = 0; d < t->rank; d++)
+		in_order &= is_one(t->shape[d]) || strides->extent[d] == own->extent[d];
+	t->layout = in_order ? NULL : strides;
 }
 
 void opt_layout(const struct tw_definitions *d, const struct tw_groups *groups)
@@ -234,5 +263,12 @@ void opt_layout(const struct tw_definitions *d, const struct tw_groups *groups)
 			more |= choose(&x, groups->list.at[i]);
 	}
 	for (int i = 0; i < groups->list.n; i++)
-		lay(&x, groups->list.at[i]);
+		if (last_of(groups->list.at[i]))
+			lay(&x, last_of(groups->list.at[i])->out);
+	for (int i = 0; i < groups->part_list.n; i++)
+		lay(&x, groups->part_list.at[i]->whole);
+	for (int i = 0; i < groups->part_list.n; i++)
+		lay_part(&x, groups->part_list.at[i]->tensor);
+	for (int i = 0; i < groups->list.n; i++)
+		lay_anchor(&x, groups->list.at[i]);
 }

@@ -41,6 +41,12 @@ struct tw_group {
 	bool setup;		    /* depends on constants only: runs once, at compile time */
 	struct tw_launch launch;
 };
+/* A tensor that lies inside another one: from element `at` of the whole's `axis` on, with the strides of the whole, which may be a part itself. */
+struct tw_part {
+	struct twir_tensor *tensor, *whole;
+	int axis;
+	const struct twir_expr *at;
+};
 struct tw_groups {
 	bool apart;		     /* set by the caller: each definition stays a task of its own */
 	bool exact;		     /* set by the caller: of all tasks */
@@ -48,6 +54,8 @@ struct tw_groups {
 	struct tw_map constants;     /* keys: tensors that depend on constants only */
 	struct tw_map row_major;     /* keys: tensors that others than tasks read: outputs, host operators' operands,
 					what loops and branches hand on */
+	struct tw_map parts;	     /* tensor -> struct tw_part; no task makes a whole itself */
+	VEC(struct tw_part *) part_list;
 };
 void opt_group(const struct tw_definitions *d, struct tw_groups *out);
 

@@ -377,7 +377,7 @@ static bool try_to_add(struct rows_search *s, int i)
 	struct grouping *x = s->x;
 	const struct group_def *d = &x->def[i], *seed = &x->def[s->members.at[0]];
 	struct tw_stage stage;
-	if (!d->c || d->gone || d->rows || d->region != seed->region || d->constant != seed->constant ||
+	if (!d->c || d->gone || d->whole || d->rows || d->region != seed->region || d->constant != seed->constant ||
 	    s->members.n >= ROWS_MAX_STAGES || rows_is_member(s, i))
 		return false;
 	if (!d->anchor && group_serves_an_anchor(x, i, s->members.n, s->members.at))
@@ -394,8 +394,8 @@ bool rows_producer_stage(struct rows_search *s, int p, struct tw_stage *stage)
 	const struct group_def *d = &x->def[p], *seed = &x->def[s->members.at[0]];
 	const struct rows_place *at = rows_place_of(s, d->c->out);
 	struct rows_axes a;
-	if (!at || d->anchor || d->gone || d->rows || d->region != seed->region || d->constant != seed->constant ||
-	    s->members.n >= ROWS_MAX_STAGES || rows_is_member(s, p))
+	if (!at || d->anchor || d->gone || d->whole || d->rows || d->region != seed->region ||
+	    d->constant != seed->constant || s->members.n >= ROWS_MAX_STAGES || rows_is_member(s, p))
 		return false;
 	*stage = (struct tw_stage){.definition = d->c, .row = at->row};
 	rows_list_axes(d->c, NULL, &a);
