@@ -69,10 +69,14 @@ static bool is_affine(const struct mm_problem *p, const struct twir_expr *value,
 	return !work;
 }
 
-static void range_of(struct twir_facts *f, const struct twir_var *v, const struct twir_expr *extent)
+/* v counts to an extent; that it does says something of the symbols in it as well. */
+static void range_of(struct twir_facts *f, struct twir_var *v, const struct twir_expr *extent)
 {
 	int64_t n;
-	twir_facts_range(f, v, 0, twir_const_int(extent, &n) ? n - 1 : INT64_MAX);
+	const bool known = twir_const_int(extent, &n);
+	twir_facts_range(f, v, 0, known ? n - 1 : INT64_MAX);
+	if (!known)
+		twir_facts_assume(f, twir_lt(f->m, twir_var(f->m, v), extent));
 }
 
 /* Can the inner loop read A where it is, with one loop over all of K, or with one for each axis of it? */
