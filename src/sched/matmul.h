@@ -43,16 +43,21 @@ struct mm_problem {
 /* Factors of the space. */
 enum { MM_ROWS, MM_VECTORS, MM_DEPTH, MM_AHEAD };
 
+enum { MM_HEIGHTS = 4 };
+
 /* What a point means for a problem. */
 struct mm_plan {
-	int tall, low; /* heights of register tiles: the first `ntall` strips of rows are tall, the others low */
-	int nv, nr;    /* width of a tile: vectors, columns */
-	const struct twir_expr *ntall, *strips;
-	int64_t band;		   /* strips of rows of a core item */
+	int heights[MM_HEIGHTS], nheights; /* of register tiles, falling */
+	int tall;			   /* the first of them */
+	int nv, nr;			   /* width of a tile: vectors, columns */
+	bool open;			   /* the number of rows is known at run time alone */
+	const struct twir_expr *ntall;	   /* not open: so many strips are tall, the others low */
+	const struct twir_expr *slack;	   /* open: see mm_slack */
+	const struct twir_expr *strips;
+	int64_t band;		   /* strips of rows of a core item; open: at most */
 	int64_t group;		   /* panels of columns of a core item */
 	int64_t kc, blocks, outer; /* K: rows of a block, blocks, and how many of the outermost loop's turns */
 	int64_t spread;		   /* strips that share the prefetching of the next block */
-	bool clamp;		   /* low strips may reach beyond the rows */
 	bool ahead;		   /* prefetch the next block of B */
 	bool straight;		   /* store whole tiles from registers */
 };
@@ -64,6 +69,16 @@ bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_p
 void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s);
 void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw_point *point);
 double mm_cost(const struct mm_problem *p, const struct tw_point *point);
+
+/* matmul_rows.c: strips of rows. Steps of K of all strips in cycles; what must be known in a core item first (a let, or
+ * NULL); the row i0 that a strip begins at, and how many it has. */
+void mm_plan_rows(struct mm_plan *q, const struct mm_problem *p, int tall);
+double mm_rows_cost(const struct mm_plan *q, int64_t rows, double (*step)(double, double), double vectors);
+struct twir_stmt *mm_slack(struct mm_plan *q, const struct mm_problem *p);
+const struct twir_expr *mm_strip_begin(const struct mm_plan *q, const struct mm_problem *p,
+				       const struct twir_expr *strip);
+const struct twir_expr *mm_strip_rows(const struct mm_plan *q, const struct mm_problem *p,
+				      const struct twir_expr *strip, const struct twir_expr *i0);
 
 /* matmul_build.c */
 void mm_build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,

@@ -11,8 +11,11 @@ static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
 struct nest {						 /* variables of the loops around a tile, as expressions */
 	const struct twir_expr *first_row, *first_panel; /* of the core item */
 	const struct twir_expr *strip, *panel;		 /* within the item */
-	const struct twir_expr *block, *turn;		 /* of K, among all; outermost turn */
+	const struct twir_expr *strips;			 /* of the item */
+	const struct twir_expr *reach;	      /* elements that a strip prefetches in a step; NULL: the plan's */
+	const struct twir_expr *block, *turn; /* of K, among all; outermost turn */
 	const struct twir_expr *i0, *j0, *k0;
+	const struct twir_expr *rows; /* of the strip */
 	struct twir_tensor *part;
 };
 
@@ -90,17 +93,18 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 	struct twir_module *m = p->m;
 	struct twir_stmt *list = NULL;
 	const int line = 64 / twir_scalar_bytes(p->type);
-	const int64_t step = (q->nr + q->spread - 1) / q->spread, inner = q->blocks / q->outer;
+	const int64_t reach = (q->nr + q->spread - 1) / q->spread, inner = q->blocks / q->outer;
+	const struct twir_expr *step = n->reach ? n->reach : twir_index(m, reach);
 	const struct twir_expr *next = twir_add(m, n->k0, twir_index(m, q->kc));
 	if (!q->ahead)
 		return NULL;
 	if (q->outer > 1) /* the last block of a turn is followed by the next panel's first; rows beyond K lie there */
 		next = twir_cond(m, twir_lt(m, twir_mod(m, n->block, twir_index(m, inner)), twir_index(m, inner - 1)),
 				 next, twir_add(m, p->K, twir_mul(m, n->turn, twir_index(m, inner * q->kc))));
-	const struct twir_expr *stretch = twir_mul(m, n->strip, twir_index(m, q->kc * step));
-	for (int64_t at = 0; at < step; at += line) {
+	const struct twir_expr *stretch = twir_mul(m, twir_mul(m, n->strip, twir_index(m, q->kc)), step);
+	for (int64_t at = 0; at < (n->reach ? 1 : reach); at += line) {
 		const struct twir_expr *index[TWIR_MAX_RANK];
-		const struct twir_expr *j = twir_add(m, stretch, twir_mul(m, kk, twir_index(m, step)));
+		const struct twir_expr *j = twir_add(m, stretch, twir_mul(m, kk, step));
 		const int rank = mm_b_place(p, twir_add(m, n->first_panel, n->panel), next,
 					    twir_add(m, j, twir_index(m, at)), index);
 		twir_append(&list, twir_prefetch(m, p->b.tensor, rank, index));
@@ -108,9 +112,9 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 	return list;
 }
 
-/* for k in this block: acc[i, j] += A[i0 + i, k] * B[k, j0 + j] */
+/* for k in this block: acc[i, j] += A[i0 + i, k] * B[k, j0 + j]; rows from `sure` on may be beyond the last */
 static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
-				    struct twir_tensor *acc, bool clamp)
+				    struct twir_tensor *acc, int height, int sure)
 {
 	struct twir_module *m = p->m;
 	struct pair v = fresh(m);
@@ -128,8 +132,9 @@ static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_
 		mm_unflat(p, flat, k);
 	}
 	const struct twir_expr *i = twir_add(m, n->i0, v.e[0]);
-	if (clamp)
-		i = twir_min(m, i, twir_sub(m, p->M, twir_index(m, 1)));
+	if (sure < height)
+		i = twir_cond(m, twir_lt(m, v.e[0], twir_index(m, sure)), i,
+			      twir_min(m, i, twir_sub(m, p->M, twir_index(m, 1))));
 	const struct twir_expr *a = mm_a(p, n->first_row, i, flat, k), *c = twir_load(m, acc, 2, v.e);
 	const struct twir_expr *b = mm_b(p, n->first_panel, twir_add(m, n->first_panel, n->panel), flat, v.e[1]);
 	const struct twir_expr *sum =
@@ -161,15 +166,16 @@ static const struct twir_expr *swap_expr(struct twir_rewriter *r, const struct t
 	return e == s->from ? s->to : e;
 }
 
-/* C[.., i0 + i, j0 + j] = the anchor's value with part[i, j] or acc[i, j] for the sum */
+/* C[.., i0 + i, j0 + j] = the anchor's value with acc[i, j] for the sum, or part[i, j] where there is no acc */
 static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
-				struct twir_tensor *acc, bool from_acc, const struct twir_expr *const *bounds)
+				const struct twir_map *map, struct twir_tensor *acc,
+				const struct twir_expr *const *bounds)
 {
 	struct twir_module *m = p->m;
 	struct pair v = fresh(m);
 	const struct twir_expr *index[3], *where[TWIR_MAX_RANK];
 	part_place(p, q, n, &v, index);
-	struct swap sum = {p->fold, from_acc ? twir_load(m, acc, 2, v.e) : twir_load(m, n->part, 3, index)};
+	struct swap sum = {p->fold, acc ? twir_load(m, acc, 2, v.e) : twir_load(m, n->part, 3, index)};
 	struct twir_rewriter r;
 	struct twir_subst s;
 	twir_rewriter_init(&r, m);
@@ -183,8 +189,7 @@ static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan
 		twir_subst_set(&s, p->c->axes[d], where[d]);
 	}
 	const struct twir_expr *value = twir_subst_expr(&s, twir_rewrite_expr(&r, p->c->value));
-	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, bounds,
-			 twir_store(m, p->c->out, p->rank, where, value, NULL));
+	return tw_formap(m, 2, v.v, map, 1, LANE, bounds, twir_store(m, p->c->out, p->rank, where, value, NULL));
 }
 
 /* part = acc: sums wait there, or are drained from there by a rolled loop. */
@@ -199,30 +204,39 @@ static struct twir_stmt *put_by(const struct mm_problem *p, const struct mm_plan
 			 twir_store(m, n->part, 3, index, twir_load(m, acc, 2, v.e), NULL));
 }
 
-/* What becomes of a tile's sums: whole tiles are stored from registers where that is little code, others go by way of part. */
+/* The sums that lie in part go to C, after the last block of K. bounds: rows and columns that there are; NULL: all. */
+static struct twir_stmt *drain(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
+			       const struct twir_expr *const *bounds)
+{
+	const struct twir_expr *last = twir_eq(p->m, n->block, twir_index(p->m, q->blocks - 1));
+	struct twir_stmt *s = finish(p, q, n, tile_map(p, q, height), NULL, bounds);
+	return q->blocks == 1 ? s : branch(p->m, last, s, NULL);
+}
+
+/* Whole tiles are stored from registers where that is little code, others go by way of part. */
 static struct twir_stmt *end(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
-			     struct twir_tensor *acc, bool clamp)
+			     struct twir_tensor *acc, bool all)
 {
 	struct twir_module *m = p->m;
 	const bool whole = p->n_known && p->n_size % q->nr == 0;
-	const struct twir_expr *bounds[] = {clamp ? twir_sub(m, p->M, n->i0) : twir_index(m, height),
-					    twir_sub(m, p->N, n->j0)};
-	const struct twir_expr *last = twir_eq(m, n->block, twir_index(m, q->blocks - 1));
-	struct twir_stmt *by_part = put_by(p, q, n, acc), *at_once = NULL;
-	struct twir_stmt *drain = finish(p, q, n, acc, false, whole && !clamp ? NULL : bounds);
-	twir_append(&by_part, q->blocks == 1 ? drain : branch(m, last, drain, NULL));
-	if (!q->straight || clamp)
+	const struct twir_expr *bounds[] = {all ? twir_index(m, height) : n->rows, twir_sub(m, p->N, n->j0)};
+	struct twir_stmt *by_part = put_by(p, q, n, acc);
+	twir_append(&by_part, drain(p, q, n, height, whole && all ? NULL : bounds));
+	if (!all && height < q->tall)
 		return by_part;
-	at_once = finish(p, q, n, acc, true, NULL);
+	struct twir_stmt *at_once = finish(p, q, n, acc->mirrors, acc, NULL);
 	if (q->blocks > 1)
-		at_once = branch(m, last, at_once, put_by(p, q, n, acc));
-	if (whole)
+		at_once = branch(m, twir_eq(m, n->block, twir_index(m, q->blocks - 1)), at_once, put_by(p, q, n, acc));
+	if (whole && all)
 		return at_once;
-	return branch(m, twir_le(m, twir_add(m, n->j0, twir_index(m, q->nr)), p->N), at_once, by_part);
+	const struct twir_expr *columns = twir_le(m, twir_add(m, n->j0, twir_index(m, q->nr)), p->N);
+	const struct twir_expr *rows = twir_le(m, twir_index(m, height), n->rows);
+	return branch(m, all ? columns : whole ? rows : twir_and(m, rows, columns), at_once, by_part);
 }
 
+/* A tile of which at least `sure` rows are those of its strip. */
 static struct twir_stmt *tile(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, int height,
-			      bool clamp)
+			      int sure)
 {
 	struct twir_module *m = p->m;
 	const struct twir_expr *shape[] = {twir_index(m, height), twir_index(m, q->nr)};
@@ -230,18 +244,9 @@ static struct twir_stmt *tile(const struct mm_problem *p, const struct mm_plan *
 	acc->mirrors = tile_map(p, q, height);
 	struct twir_stmt *body = tw_declare(m, acc);
 	twir_append(&body, begin(p, q, n, acc));
-	twir_append(&body, accumulate(p, q, n, acc, clamp));
-	twir_append(&body, end(p, q, n, height, acc, clamp));
+	twir_append(&body, accumulate(p, q, n, acc, height, sure));
+	twir_append(&body, q->straight ? end(p, q, n, height, acc, sure == height) : put_by(p, q, n, acc));
 	return body;
-}
-
-/* The row that a strip begins at, and the tile that it is. */
-static const struct twir_expr *strip_begin(const struct mm_problem *p, const struct mm_plan *q,
-					   const struct twir_expr *strip)
-{
-	struct twir_module *m = p->m;
-	return twir_add(m, twir_mul(m, strip, twir_index(m, q->low)),
-			twir_mul(m, twir_min(m, strip, q->ntall), twir_index(m, q->tall - q->low)));
 }
 
 static struct twir_stmt *strip(const struct mm_problem *p, const struct mm_plan *q, struct nest *n,
@@ -249,13 +254,22 @@ static struct twir_stmt *strip(const struct mm_problem *p, const struct mm_plan 
 {
 	struct twir_module *m = p->m;
 	const struct twir_expr *number = twir_add(m, first, n->strip);
-	struct twir_stmt *body = tw_let_new(m, "i0", strip_begin(p, q, number), &n->i0);
-	if (q->tall == q->low && !q->clamp) {
-		twir_append(&body, tile(p, q, n, q->low, false));
-		return body;
+	struct twir_stmt *body = tw_let_new(m, "i0", mm_strip_begin(q, p, number), &n->i0), *tiles = NULL;
+	n->rows = mm_strip_rows(q, p, number, n->i0);
+	if (q->nheights > 1)
+		twir_append(&body, tw_let_new(m, "rows", n->rows, &n->rows));
+	for (int i = q->nheights - 1; i >= 0; i--) {
+		const int lower = i + 1 < q->nheights ? q->heights[i + 1] : 0;
+		/* where a tile serves several heights, rows that the next lower one does not have may be beyond the last */
+		struct twir_stmt *one = tile(p, q, n, q->heights[i], q->open ? lower + 1 : q->heights[i]);
+		tiles = lower ? branch(m, twir_lt(m, twir_index(m, lower), n->rows), one, tiles) : one;
 	}
-	struct twir_stmt *tall = tile(p, q, n, q->tall, false), *low = tile(p, q, n, q->low, q->clamp);
-	twir_append(&body, branch(m, twir_lt(m, number, q->ntall), tall, low));
+	twir_append(&body, tiles);
+	if (!q->straight) { /* one piece of code for all heights */
+		const bool whole = p->n_known && p->n_size % q->nr == 0;
+		const struct twir_expr *bounds[] = {n->rows, twir_sub(m, p->N, n->j0)};
+		twir_append(&body, drain(p, q, n, q->tall, whole && q->nheights == 1 && !q->open ? NULL : bounds));
+	}
 	return body;
 }
 
@@ -267,7 +281,6 @@ static struct twir_stmt *sweep(const struct mm_problem *p, const struct mm_plan 
 	struct twir_var *turn = tw_loop_var(m, "turn"), *tp = tw_loop_var(m, "tp"), *kb = tw_loop_var(m, "kb"),
 			*ti = tw_loop_var(m, "ti");
 	const int64_t inner = q->blocks / q->outer;
-	const struct twir_expr *strips = twir_min(m, twir_index(m, q->band), twir_sub(m, q->strips, first_strip));
 	n->turn = twir_var(m, turn);
 	n->panel = twir_var(m, tp);
 	n->strip = twir_var(m, ti);
@@ -277,12 +290,21 @@ static struct twir_stmt *sweep(const struct mm_problem *p, const struct mm_plan 
 	n->k0 = twir_mul(m, n->block, twir_index(m, q->kc));
 	struct twir_stmt *head =
 		tw_let_new(m, "j0", twir_mul(m, twir_add(m, n->first_panel, n->panel), twir_index(m, q->nr)), &n->j0);
-	struct twir_stmt *body = tw_for(m, ti, strips, strip(p, q, n, first_strip));
+	struct twir_stmt *body = tw_for(m, ti, n->strips, strip(p, q, n, first_strip));
 	if (q->blocks > 1)
 		body = tw_for(m, kb, twir_index(m, inner), body);
 	twir_append(&head, body);
 	body = tw_for(m, tp, panels, head);
 	return q->outer > 1 ? tw_for(m, turn, twir_index(m, q->outer), body) : body;
+}
+
+/* A strip asks for so much in a step that all strips of the item ask for the whole block, but for one line at most. */
+static struct twir_stmt *let_reach(const struct mm_problem *p, const struct mm_plan *q, struct nest *n)
+{
+	struct twir_module *m = p->m;
+	const int line = 64 / twir_scalar_bytes(p->type);
+	const struct twir_expr *sharers = twir_max(m, n->strips, twir_index(m, (q->nr + line - 1) / line));
+	return tw_let_new(m, "reach", twir_ceildiv(m, twir_index(m, q->nr), sharers), &n->reach);
 }
 
 void mm_build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
@@ -304,26 +326,33 @@ void mm_build(const struct tw_task *task, const struct tw_target *t, const struc
 		extent[n] = p.c->out->shape[p.batch[n]];
 		twir_subst_set(&batch, p.c->axes[p.batch[n]], twir_var(m, var[n]));
 	}
-	const struct twir_expr *first_strip = twir_index(m, 0);
+	struct nest x = {0};
+	struct twir_stmt *body = mm_slack(&q, &p);
+	const struct twir_expr *first_strip = twir_index(m, 0), *band = twir_index(m, q.band);
+	x.strips = q.strips;
 	if (p.row >= 0) {
 		var[n] = tw_loop_var(m, "band");
-		extent[n] = twir_ceildiv(m, q.strips, twir_index(m, q.band));
-		first_strip = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.band));
+		extent[n] = twir_ceildiv(m, q.strips, band);
+		if (q.open) /* even shares */
+			twir_append(&body, tw_let_new(m, "share", twir_ceildiv(m, q.strips, extent[n]), &band));
+		first_strip = twir_mul(m, twir_var(m, var[n++]), band);
+		x.strips = twir_min(m, band, twir_sub(m, q.strips, first_strip));
 	}
+	if (q.open && q.ahead)
+		twir_append(&body, let_reach(&p, &q, &x));
+	x.first_row = mm_strip_begin(&q, &p, first_strip);
 	var[n] = tw_loop_var(m, "group");
 	extent[n] = twir_ceildiv(m, panels, twir_index(m, q.group));
-	struct nest x = {.first_row = strip_begin(&p, &q, first_strip),
-			 .first_panel = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.group))};
+	x.first_panel = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.group));
 	for (int d = 0; d < n; d++)
 		cores = twir_mul(m, cores, extent[d]);
 
-	struct twir_stmt *body = NULL;
 	const struct twir_expr *here = twir_min(m, twir_index(m, q.group), twir_sub(m, panels, x.first_panel));
 	mm_tensors(&p, &q, out, &body);
 	x.part = new_part(&p, &q);
 	twir_append(&body, tw_declare(m, x.part));
 	if (p.a.access == MM_PACKED) {
-		const struct twir_expr *end = strip_begin(&p, &q, twir_add(m, first_strip, twir_index(m, q.band)));
+		const struct twir_expr *end = mm_strip_begin(&q, &p, twir_add(m, first_strip, band));
 		const struct twir_expr *rows = twir_sub(m, twir_min(m, p.M, end), x.first_row);
 		twir_append(&body, mm_pack_rows(&p, x.first_row, rows));
 	}

@@ -1,8 +1,8 @@
 /* The matmul template's space and analytic model. Input: a problem and a point; output: sizes of tiles, blocks and core items, and the cycles they should take. A
- * point knows the machine alone: registers, lanes and caches; remainders are balanced here. Nothing depends on the number of threads. */
+ * point knows the machine alone: registers, lanes and caches; remainders are balanced. Nothing depends on the number of threads. */
 #include "sched/matmul.h"
 
-enum { MOST_ROWS = 28, SHORT = 4 /* rows of a strip in the remainder of a symbolic number of rows */ };
+enum { MOST_ROWS = 28 };
 
 /* Register tiles that fit: accumulators, a row of B and one broadcast; tiles that cannot hide the latency of the multiply-add are of use where rows are few. */
 void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s)
@@ -42,27 +42,6 @@ static int64_t wide(const struct mm_problem *p)
 {
 	const int64_t bytes = p->t->lanes * twir_scalar_bytes(p->type);
 	return p->t->vector_bytes ? most(1, bytes / p->t->vector_bytes) : 1;
-}
-
-/* Strips of balanced heights: 128 rows are 8 of 13 and 2 of 12, not 9 of 14 and one of 2. Rows unknown: as many high ones as there are, the rest in low ones. */
-static void plan_rows(struct mm_plan *q, const struct mm_problem *p, int rows)
-{
-	struct twir_module *m = p->m;
-	if (p->m_known) {
-		const int64_t strips = most(1, ceil_div(p->m_size, rows)), low = most(1, p->m_size / strips);
-		const int64_t ntall = p->m_size > low * strips ? p->m_size - low * strips : 0;
-		q->low = (int)low;
-		q->tall = ntall ? (int)low + 1 : (int)low;
-		q->ntall = twir_index(m, ntall);
-		q->strips = twir_index(m, p->m_size > 0 ? strips : 0);
-		return;
-	}
-	q->tall = rows;
-	q->low = (int)least(rows, SHORT);
-	q->clamp = true;
-	q->ntall = twir_div(m, p->M, twir_index(m, rows));
-	q->strips =
-		twir_add(m, q->ntall, twir_ceildiv(m, twir_mod(m, p->M, twir_index(m, rows)), twir_index(m, q->low)));
 }
 
 /* Blocks of K, of nearly equal length; all of it where it is not known, or where A is read by nested loops. */
@@ -144,7 +123,7 @@ void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw
 	*q = (struct mm_plan){.nv = point->value[MM_VECTORS],
 			      .nr = point->value[MM_VECTORS] * p->t->lanes,
 			      .ahead = point->value[MM_AHEAD] && p->b.access == MM_PREPARED};
-	plan_rows(q, p, (int)most(1, point->value[MM_ROWS] / wide(p)));
+	mm_plan_rows(q, p, (int)most(1, point->value[MM_ROWS] / wide(p)));
 	plan_depth(q, p, point->value[MM_DEPTH]);
 	plan_items(q, p);
 	q->straight = stores_straight(p);
@@ -168,13 +147,7 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 		     strips = (double)ceil_div(most(1, p->m_size), q.tall);
 	const double l1 = (double)(p->t->l1_bytes > 0 ? p->t->l1_bytes : 32 << 10);
 	const double l2 = (double)(p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10);
-	int64_t ntall = p->m_size / q.tall, nlow = ceil_div(p->m_size % q.tall, q.low);
-	if (p->m_known) {
-		twir_const_int(q.ntall, &ntall);
-		twir_const_int(q.strips, &nlow);
-		nlow -= ntall;
-	}
-	const double per_panel = (double)ntall * step(q.tall, vectors) + (double)nlow * step(q.low, vectors);
+	const double per_panel = mm_rows_cost(&q, p->m_size, step, vectors);
 	/* Sums that wait are stored and loaded, finished ones too, row by row; a block of B beyond the first-level cache comes from the second. */
 	const double rows = strips * q.tall, block = (double)q.kc * q.nr * bytes;
 	const double detour =

@@ -671,7 +671,7 @@ static void model(void **state)
 		assert_true(mm_match(&task, &t, &p));
 		mm_plan_init(&q, &p, point);
 		assert_true((nn + q.nr - 1) / q.nr * q.nr <= shapes[i].padded);
-		assert_true(q.low >= shapes[i].least_rows && q.tall * q.nv <= 30);
+		assert_true(q.heights[q.nheights - 1] >= shapes[i].least_rows && q.tall * q.nv <= 30);
 		assert_true(q.tall * q.nv >= 8 || mm * q.nv < 8);
 		tw_schedule_point(&task, &t, &tw_template_matmul, point, &launch);
 		const struct twir_binding none = {0};
