@@ -632,6 +632,83 @@ static void every_point(void **state)
 	}
 }
 
+/* Rows of an unknown number, on two axes: every one from none to several tall tiles, by tiles of all heights, whole and lowered. */
+static void heights(void *arg)
+{
+	struct run *r = arg;
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	const bool blocks = r->point == 0 && r->t.lanes == 16; /* of K, which then is long */
+	const char *text = arena_printf(
+		a,
+		"symbol n, s; tensor A: f32[n, s, %d]; tensor B: f32[%d, 35]; tensor b: f32[35]; define C: f32[n * s, "
+		"35] = (i, j) => sum(k < %d, A[i / s, i %% s, k] * B[k, j]); define Y: f32[n * s, 35] = (i, j) => C[i, "
+		"j] + b[j];",
+		blocks ? 400 : 12, blocks ? 400 : 12, blocks ? 400 : 12);
+	twir_parse(m, "heights", text);
+	struct constants constants = {.m = m};
+	map_init(&constants.map, a);
+	add_constant(&constants, "B", 1);
+	const struct tw_task task = {.m = m,
+				     .name = "task",
+				     .anchor = named(m, "C", 1),
+				     .consumer = named(m, "Y", 1),
+				     .constants = &constants.map};
+	struct tw_space s = {0};
+	struct tw_launch launch = {0};
+	struct mm_problem p;
+	tw_template_matmul.space(a, &r->t, &s);
+	assert_true(mm_match(&task, &r->t, &p));
+	assert_int_equal(p.a.access, MM_DIRECT); /* (i / s) * s + i % s is i */
+	tw_schedule_point(&task, &r->t, &tw_template_matmul, &s.points.at[r->point], &launch);
+	r->points = s.points.n;
+	const int tall = s.points.at[r->point].value[MM_ROWS];
+	for (int lowered = 0; lowered < 2; lowered++) {
+		for (int rows = 0; rows <= 3 * tall + 1; rows++) {
+			struct twir_var *symbols[] = {twir_symbol(m, "n"), twir_symbol(m, "s")};
+			const int n = rows > 3 && rows % 3 == 0 ? 3 : 1;
+			const int64_t values[] = {n, rows / n};
+			const struct twir_binding b = {2, symbols, values};
+			struct store got = {0};
+			uint64_t seed = 7;
+			for (int i = 0; i < m->tensors.n; i++)
+				if (m->tensors.at[i]->scope == TWIR_TENSOR)
+					add(&got, a, m->tensors.at[i], &b, &seed);
+			struct store want = got;
+			for (int i = 0; i < 2; i++) {
+				struct twir_compute *d = m->computes.at[i];
+				const int at = want.n;
+				add(&want, a, d->out, &b, NULL);
+				add(&got, a, d->out, &b, NULL);
+				const struct twir_env env = {at, want.tensor, want.data,
+							     (const int64_t(*)[TWIR_MAX_RANK])want.shape};
+				twir_interpret_compute(m, d, &b, &env, want.data[at]);
+			}
+			prepare(m, a, &launch, &got, &b);
+			execute(m, &launch, &got, &b);
+			compare(r, task.consumer->out, find(&want, task.consumer->out), find(&got, task.consumer->out));
+			if (!(r->worst < 1e-5))
+				fail_msg("%d rows, point %d: error %g", rows, r->point, r->worst);
+		}
+		if (!lowered)
+			tw_lower(m, launch.kernels.at[0].program, &r->t, NULL, NULL);
+	}
+	arena_free(a);
+}
+
+static void every_height(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 2; k++)
+		for (int point = 0, end = 1; point < end; point += point == 0 ? 6 : 18) {
+			struct run r = {.t = target(isas[k]), .point = point};
+			struct tw_error e;
+			if (!tw_try(&e, heights, &r))
+				fail_msg("lanes %d, point %d: %s", r.t.lanes, r.point, e.text);
+			end = r.points;
+		}
+}
+
 /* What the analytic model must see: padding, the chain of an accumulator, what a core item is worth. */
 static void model(void **state)
 {
@@ -683,6 +760,6 @@ static void model(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(every_point),
-					   cmocka_unit_test(model)};
+					   cmocka_unit_test(every_height), cmocka_unit_test(model)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
