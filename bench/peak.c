@@ -95,14 +95,16 @@ static double least(double known, void (*loop)(int64_t steps))
 	return took < known ? took : known;
 }
 
-/* For bench/program_matmul.py, which loads this file as a library: GFLOP/s of the multiply-adds now. */
-double peak_now(int rounds)
+/* For bench/program_matmul.py, which loads this file as a library: GFLOP/s of the multiply-adds over so many seconds. */
+double peak_over(double least)
 {
 	const struct vectors v = best();
-	double fmas = INFINITY;
-	for (int i = 0; v.fmas && i < rounds; i++)
-		fmas = least(fmas, v.fmas);
-	return 2e-9 * v.lanes * v.count * STEPS / fmas;
+	const double start = seconds();
+	int64_t rounds = 0;
+	double took = 0;
+	for (; v.fmas && took < least; rounds++, took = seconds() - start)
+		v.fmas(STEPS);
+	return took > 0 ? 2e-9 * v.lanes * v.count * STEPS * (double)rounds / took : 0;
 }
 
 int main(int argc, char **argv)
