@@ -57,25 +57,33 @@ static E by_channel(struct tw_opctx *x, int k, E channel)
 	return tw_load(x, t, t->rank, t->rank && t->shape[0] == twir_index(x->m, 1) ? &zero : &channel);
 }
 
-static void define_sum(struct tw_opctx *x, const struct qconv *c, struct twir_tensor *out)
+/* The sums as [batch, channel, pixel], like those of conv.c: pixels of all axes together are the rows of a matmul. */
+static struct twir_tensor *define_sum(struct tw_opctx *x, const struct qconv *c)
 {
 	struct twir_module *m = x->m;
 	const struct tw_window *w = &c->w;
-	E *i, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TWIR_MAX_RANK], inside = NULL;
+	E *i, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TWIR_MAX_RANK], pixel[TWIR_MAX_RANK], inside = NULL;
+	const E shape[] = {tw_in_dim(x, 0, 0), twir_index(m, c->mg * c->group), tw_product(x, w->n, w->out)};
+	struct twir_tensor *out = tw_temp(x, "sum", TWIR_I32, 3, shape);
 	struct twir_var **axes = tw_axes(x, out, &i), *fold[TWIR_MAX_RANK];
-	extent[0] = twir_index(m, c->cg);
-	fold[0] = tw_fold_axis(x, "k", extent[0]);
-	const E channel = twir_var(m, fold[0]), group = twir_div(m, i[1], twir_index(m, c->mg));
+	tw_unflatten(x, i[2], w->n, w->out, pixel);
+	int n = 0; /* fold axes: taps along an axis of one are none; channels run fastest, as in conv.c */
+	for (int d = 0; d < w->n; d++) {
+		tap[2 + d] = twir_index(m, 0);
+		if (w->kernel[d] > 1) {
+			extent[n] = twir_index(m, w->kernel[d]);
+			fold[n] = tw_fold_axis(x, "k", extent[n]);
+			tap[2 + d] = twir_var(m, fold[n++]);
+		}
+		at[2 + d] = tw_window_at(x, w, d, pixel[d], tap[2 + d], &inside);
+	}
+	extent[n] = twir_index(m, c->cg);
+	fold[n] = tw_fold_axis(x, "c", extent[n]);
+	const E channel = twir_var(m, fold[n++]), group = twir_div(m, i[1], twir_index(m, c->mg));
 	at[0] = i[0];
-	at[1] = c->group > 1 ? twir_add(m, twir_mul(m, group, extent[0]), channel) : channel;
+	at[1] = c->group > 1 ? twir_add(m, twir_mul(m, group, extent[n - 1]), channel) : channel;
 	tap[0] = i[1];
 	tap[1] = channel;
-	for (int d = 0; d < w->n; d++) {
-		extent[1 + d] = twir_index(m, w->kernel[d]);
-		fold[1 + d] = tw_fold_axis(x, "k", extent[1 + d]);
-		tap[2 + d] = twir_var(m, fold[1 + d]);
-		at[2 + d] = tw_window_at(x, w, d, i[2 + d], tap[2 + d], &inside);
-	}
 	E v = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x), 2 + w->n, at));
 	if (tw_has_in(x, c->x_zero))
 		v = twir_sub(m, v, twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x_zero), 0, NULL)));
@@ -83,7 +91,15 @@ static void define_sum(struct tw_opctx *x, const struct qconv *c, struct twir_te
 	if (tw_has_in(x, c->w_zero))
 		k = twir_sub(m, k, twir_cast(m, TWIR_I32, by_channel(x, c->w_zero, i[1])));
 	const E product = twir_mul(m, tw_where_inside(x, inside, v, twir_int(m, TWIR_I32, 0)), k);
-	tw_define(x, out, axes, twir_fold(m, TWIR_Add, 1 + w->n, fold, extent, product));
+	tw_define(x, out, axes, twir_fold(m, TWIR_Add, n, fold, extent, product));
+	return out;
+}
+
+/* The sum that belongs to the output's coordinates i */
+static E load_sum(struct tw_opctx *x, const struct qconv *c, E const *i)
+{
+	const E at[] = {i[0], i[1], tw_flatten(x, c->w.n, c->w.out, i + 2)};
+	return tw_load(x, define_sum(x, c), 3, at);
 }
 
 static void infer_integer(struct tw_opctx *x)
@@ -98,8 +114,10 @@ static void infer_integer(struct tw_opctx *x)
 static void compute_integer(struct tw_opctx *x)
 {
 	struct qconv c;
+	E *i;
 	read_qconv(x, &c, false);
-	define_sum(x, &c, tw_y(x, 0));
+	struct twir_var **axes = tw_axes(x, tw_y(x, 0), &i);
+	tw_define(x, tw_y(x, 0), axes, load_sum(x, &c, i));
 }
 
 static void infer_linear(struct tw_opctx *x)
@@ -120,11 +138,10 @@ static void compute_linear(struct tw_opctx *x)
 	struct twir_module *m = x->m;
 	struct qconv c;
 	read_qconv(x, &c, true);
-	struct twir_tensor *y = tw_y(x, 0), *sum = tw_temp(x, "sum", TWIR_I32, y->rank, y->shape);
-	define_sum(x, &c, sum);
+	struct twir_tensor *y = tw_y(x, 0);
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
-	E s = tw_load(x, sum, y->rank, i);
+	E s = load_sum(x, &c, i);
 	if (tw_has_in(x, 8))
 		s = twir_add(m, s, by_channel(x, 8, i[1]));
 	const E scale = twir_mul(m, by_channel(x, 1, i[1]), by_channel(x, 4, i[1]));
@@ -145,6 +162,7 @@ static const struct tw_attr_spec attrs[] = {{"auto_pad", TW_ATTR_STRING, false},
 
 const struct tw_op tw_ops_qconv[] = {
 	{.name = "ConvInteger",
+	 .flags = TW_OP_IMAGE,
 	 .since = 10,
 	 .in = {2, 4},
 	 .out = {1, 1},
@@ -152,6 +170,7 @@ const struct tw_op tw_ops_qconv[] = {
 	 .infer = infer_integer,
 	 .compute = compute_integer},
 	{.name = "QLinearConv",
+	 .flags = TW_OP_IMAGE,
 	 .since = 10,
 	 .in = {8, 9},
 	 .out = {1, 1},

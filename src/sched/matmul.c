@@ -217,6 +217,45 @@ static void measure(struct mm_problem *p)
 	}
 }
 
+/* The greatest magnitude that an integer expression can have; 0: not known */
+static int64_t reach(const struct twir_expr *e)
+{
+	const enum twir_scalar type = (enum twir_scalar)e->type.scalar;
+	int64_t a, b;
+	switch (e->kind) {
+	case TWIR_Const:
+		return twir_const_int(e, &a) && a > -(1 << 16) && a < 1 << 16 ? (a < 0 ? -a : a) + !a : 0;
+	case TWIR_Load:
+		return type == TWIR_U8 ? 255 : type == TWIR_I8 ? 128 : 0;
+	case TWIR_Cast:
+		return type == TWIR_I32 ? reach(e->arg[0]) : 0;
+	case TWIR_Sub:
+	case TWIR_Add:
+		a = reach(e->arg[0]);
+		b = reach(e->arg[1]);
+		return a && b ? a + b : 0;
+	case TWIR_Select:
+	case TWIR_Cond:
+		a = reach(e->arg[1]);
+		b = reach(e->arg[2]);
+		return !a || !b ? 0 : a > b ? a : b;
+	default:
+		return 0;
+	}
+}
+
+/* Numbers of 8 bits less their zero points: the sum of a few hundred of their products is below 2^24, so that floats add it without rounding, at twice the
+ * speed and more. Blocks of K are as short as that demands; their sums are added as integers. */
+static void see_exact(struct mm_problem *p)
+{
+	enum { SHORTEST = 64, EXACT = 1 << 24 };
+	const int64_t a = reach(p->a.value), b = reach(p->b.value);
+	if (p->type != TWIR_I32 || !a || !b || !p->k_known || a * b * SHORTEST > EXACT)
+		return;
+	p->exact = EXACT / (a * b) / 8 * 8; /* blocks are of so many */
+	p->type = TWIR_F32;
+}
+
 static enum mm_access how(const struct mm_problem *p, const struct mm_factor *f)
 {
 	bool known = p->k_known;
@@ -260,6 +299,7 @@ bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_p
 	if (!choose_axes(p))
 		return false;
 	measure(p);
+	see_exact(p);
 	see_places(p);
 	if (!p->affine)
 		split_axis(p);

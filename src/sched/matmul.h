@@ -26,7 +26,8 @@ struct mm_problem {
 	struct twir_module *m;
 	const struct twir_compute *c;
 	const struct twir_expr *fold;
-	enum twir_scalar type; /* of the sum */
+	enum twir_scalar type; /* of the sum of a block of K, in which products are added */
+	int64_t exact; /* sums of 32-bit integers: f32 holds those of so many products as they are; 0: of none, and type is theirs */
 	struct mm_factor a, b; /* a does not use j, b does not use i */
 	int rank, row, column; /* axes of c; row: -1 when there is none */
 	int nbatch, batch[TWIR_MAX_RANK];

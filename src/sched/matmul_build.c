@@ -65,7 +65,7 @@ static struct twir_tensor *new_part(const struct mm_problem *p, const struct mm_
 {
 	const int64_t slots = (q->blocks == 1 ? 1 : q->band) * (q->outer > 1 ? q->group : 1);
 	const struct twir_expr *shape[] = {twir_index(p->m, slots), twir_index(p->m, q->tall), twir_index(p->m, q->nr)};
-	return twir_tensor_new(p->m, "part", p->type, 3, shape, TWIR_SHARED);
+	return twir_tensor_new(p->m, "part", p->exact ? TWIR_I32 : p->type, 3, shape, TWIR_SHARED);
 }
 
 /* acc = what there is of the sums so far */
@@ -77,7 +77,7 @@ static struct twir_stmt *begin(const struct mm_problem *p, const struct mm_plan 
 	const struct twir_expr *zero = twir_const_of(m, twir_scalar_type(p->type), 0), *index[3];
 	struct twir_stmt *clear =
 		tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, zero, NULL));
-	if (q->blocks == 1)
+	if (q->blocks == 1 || p->exact)
 		return clear;
 	v = fresh(m);
 	part_place(p, q, n, &v, index);
@@ -192,16 +192,29 @@ static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan
 	return tw_formap(m, 2, v.v, map, 1, LANE, bounds, twir_store(m, p->c->out, p->rank, where, value, NULL));
 }
 
-/* part = acc: sums wait there, or are drained from there by a rolled loop. */
-static struct twir_stmt *put_by(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
-				struct twir_tensor *acc)
+/* part = acc, or part += acc: sums wait there, or are drained from there by a rolled loop. */
+static struct twir_stmt *put(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+			     struct twir_tensor *acc, bool more)
 {
 	struct twir_module *m = p->m;
 	struct pair v = fresh(m);
-	const struct twir_expr *index[3];
+	const struct twir_expr *index[3], *sum = twir_load(m, acc, 2, v.e);
 	part_place(p, q, n, &v, index);
-	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL,
-			 twir_store(m, n->part, 3, index, twir_load(m, acc, 2, v.e), NULL));
+	if (p->exact)
+		sum = twir_cast(m, TWIR_I32, sum);
+	if (more)
+		sum = twir_add(m, sum, twir_load(m, n->part, 3, index));
+	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, n->part, 3, index, sum, NULL));
+}
+
+/* Sums that floats hold exactly are those of one block: the part has the sum of all, as integers. */
+static struct twir_stmt *put_by(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+				struct twir_tensor *acc)
+{
+	struct twir_stmt *first = put(p, q, n, acc, false);
+	if (!p->exact || q->blocks == 1)
+		return first;
+	return branch(p->m, twir_eq(p->m, n->block, twir_index(p->m, 0)), first, put(p, q, n, acc, true));
 }
 
 /* The sums that lie in part go to C, after the last block of K. bounds: rows and columns that there are; NULL: all. */

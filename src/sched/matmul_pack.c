@@ -52,7 +52,8 @@ static const struct twir_expr *value_at(const struct mm_problem *p, const struct
 	for (int i = 0; batch && i < p->nbatch; i++)
 		if (batch[i])
 			twir_subst_set(&s, p->c->axes[p->batch[i]], batch[i]);
-	return twir_subst_expr(&s, f->value);
+	const struct twir_expr *value = twir_subst_expr(&s, f->value);
+	return p->exact ? twir_cast(p->m, p->type, value) : value;
 }
 
 static const struct twir_expr *zero(const struct mm_problem *p)

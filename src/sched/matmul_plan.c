@@ -49,9 +49,11 @@ static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
 {
 	q->kc = p->k_size;
 	q->blocks = q->outer = 1;
-	if (!p->k_known || depth == 0 || p->nested || p->k_size <= depth + depth / 2)
+	if (p->exact && (depth == 0 || depth > p->exact))
+		depth = (int)least(p->exact, 1 << 20);
+	if (!p->k_known || depth == 0 || p->nested || p->k_size <= depth + (p->exact ? 0 : depth / 2))
 		return;
-	q->blocks = (p->k_size + depth / 2) / depth;
+	q->blocks = p->exact ? ceil_div(p->k_size, depth) : (p->k_size + depth / 2) / depth;
 	q->kc = ceil_div(ceil_div(p->k_size, q->blocks), 8) * 8;
 	q->blocks = ceil_div(p->k_size, q->kc);
 }
@@ -115,7 +117,7 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 static bool stores_straight(const struct mm_problem *p)
 {
 	const struct twir_compute *c = p->task->consumer;
-	return p->k_size <= 512 && tw_cost(p->c->value) <= 4 && (!c || tw_cost(c->value) <= 8);
+	return !p->exact && p->k_size <= 512 && tw_cost(p->c->value) <= 4 && (!c || tw_cost(c->value) <= 8);
 }
 
 void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw_point *point)

@@ -343,6 +343,18 @@ static const struct sched_case cases[] = {
 	 {{0}, {-1}},
 	 "B w",
 	 1},
+	{"sums of integers beyond what a float holds", /* all about 6e7, odd ones among them */
+	 "tensor A: u8[9, 600]; tensor B: i8[600, 19];"
+	 "define C: i32[9, 19] = (i, j) => sum(k < 600, (i32(A[i, k]) + 300) * (i32(B[k, j]) + 250));",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B",
+	 1},
 	{"rows and columns apart",
 	 "tensor A: f32[5, 9, 3]; tensor B: f32[3, 9, 18];"
 	 "define C: f32[5, 3, 18] = (i, b, j) => sum(k < 9, A[i, k, b] * B[b, k, j]);",
