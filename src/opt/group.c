@@ -351,24 +351,28 @@ static bool is_feature_map(struct grouping *x, int i)
 	       group_serves_an_anchor(x, i, 0, NULL);
 }
 
+bool group_would_vanish(struct grouping *x, int i)
+{
+	const struct group_def *p = &x->def[i];
+	struct counts own = {0};
+	twir_visit_expr(p->c->value, count, &own);
+	const bool work = laborious(p->c->value, arithmetic(p->c->value) - 1, own.conds);
+	bool all = p->users.n > 0 && !p->output && !is_feature_map(x, i);
+	for (int k = 0; k < p->users.n && all; k++)
+		all = may_vanish_into(x, i, p->users.at[k]) &&
+		      !(work && windowed(x, &x->def[p->users.at[k]], p->c->out));
+	return all;
+}
+
 static int vanish_all(struct grouping *x)
 {
 	int vanished = 0;
 	for (int i = 0; i < x->n; i++) {
-		struct group_def *p = &x->def[i];
-		if (!p->c || p->anchor || p->output || p->gone || p->whole || p->pieces)
+		const struct group_def *p = &x->def[i];
+		if (!p->c || p->anchor || p->gone || p->whole || p->pieces || !group_would_vanish(x, i))
 			continue;
-		struct counts own = {0};
-		twir_visit_expr(p->c->value, count, &own);
-		const bool work = laborious(p->c->value, arithmetic(p->c->value) - 1, own.conds);
-		bool all = p->users.n > 0 && !is_feature_map(x, i);
-		for (int k = 0; k < p->users.n && all; k++)
-			all = may_vanish_into(x, i, p->users.at[k]) &&
-			      !(work && windowed(x, &x->def[p->users.at[k]], p->c->out));
-		if (all) {
-			group_vanish(x, i);
-			vanished++;
-		}
+		group_vanish(x, i);
+		vanished++;
 	}
 	return vanished;
 }

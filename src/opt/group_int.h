@@ -54,6 +54,8 @@ bool group_invertible(struct grouping *x, const struct twir_compute *d, const st
 bool group_serves_an_anchor(struct grouping *x, int i, int n, const int *except);
 /* Records who loads what definition i and its producers load: i does. */
 void group_link_loads(struct grouping *x, int i);
+/* Does it cost nothing that definition i, which holds no fold, becomes part of all that load it? */
+bool group_would_vanish(struct grouping *x, int i);
 /* Definition i, which holds no fold, becomes part of all that load it. */
 void group_vanish(struct grouping *x, int i);
 /* The definition's value with its producers inlined. */

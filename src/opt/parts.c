@@ -5,8 +5,8 @@
  * part of that one and costs nothing (chains of DenseNet).
  *
  * In: definitions while injective ones vanish: those that group_find_pieces marks hold still until group_make_parts has decided. Out: tw_groups.parts.
- * Only outside loops and branches, and only tensors that nobody but tasks reads; a whole may be an output. Copying inputs is accepted where it moves less
- * than what comes for free, or where the whole has to be stored anyway. */
+ * Only outside loops and branches, and only tensors that nobody but tasks reads; a whole may be an output. What else has to be copied for it is copied
+ * where that is less than what comes for free, or where the whole has to be stored anyway. */
 #include "opt/group_int.h"
 
 typedef const struct twir_expr *E;
@@ -358,7 +358,7 @@ static void decide(struct maker *k, int i)
 		all_elements += elements(x, x->def[i].c, all.axis, &all.at.at[n]);
 		spared += free_elements(k, i, &all, &all.at.at[n], 0);
 	}
-	if (spared > 0 && (x->def[i].output || 2 * spared >= all_elements) && !of_programs(x, &x->def[i]))
+	if (spared > 0 && (2 * spared >= all_elements || !group_would_vanish(x, i)) && !of_programs(x, &x->def[i]))
 		make_whole(k, i, &all);
 }
 
