@@ -87,7 +87,7 @@ void group_find_pieces(struct grouping *x)
 	for (int i = 0; i < x->n; i++) {
 		struct group_def *d = &x->def[i];
 		if (!d->c || d->anchor || d->gone || d->constant || d->region >= 0 || d->c->out->rank == 0 ||
-		    twir_scalar_bytes(d->c->out->type) < 1 || map_get_ptr(&x->pinned, d->c->out) ||
+		    twir_is_packed(d->c->out->type) || map_get_ptr(&x->pinned, d->c->out) ||
 		    map_get_ptr(&x->asked, d->c->out))
 			continue;
 		d->pieces = pieces_of(x, d->c);

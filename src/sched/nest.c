@@ -205,6 +205,46 @@ double tw_nest_lane_score(struct tw_nest *n, const struct twir_var *v, const str
 	return good / all * full;
 }
 
+/* --- transposes --- */
+
+/* How far apart the elements are that neighbours along v load; NULL: not always equally far. */
+static const struct twir_expr *stride_along(struct twir_facts *f, const struct twir_expr *offset, struct twir_var *v)
+{
+	struct twir_subst s;
+	twir_subst_init(&s, f->m);
+	twir_subst_set(&s, v, twir_add(f->m, twir_var(f->m, v), twir_index(f->m, 1)));
+	const struct twir_expr *by = twir_simplify(f, twir_sub(f->m, twir_subst_expr(&s, offset), offset));
+	return twir_uses_var(by, v) ? NULL : by;
+}
+
+static bool is_number(const struct twir_expr *e, int64_t n)
+{
+	int64_t v;
+	return e && twir_const_int(e, &v) && v == n;
+}
+
+int tw_nest_across(struct tw_nest *n)
+{
+	struct load_list l = {.a = n->m->arena};
+	struct twir_facts f;
+	int best = -1, most = 0;
+	twir_visit_expr(n->value, list_load, &l);
+	twir_facts_init(&f, n->m);
+	for (int i = 0; i + 1 < n->rank; i++) {
+		int found = 0;
+		for (int k = 0; k < l.loads.n; k++) {
+			const struct twir_expr *load = l.loads.at[k];
+			const struct twir_expr *at = twir_layout_offset(n->m, load->u.tensor, load->nidx, load->arg);
+			const struct twir_expr *last = stride_along(&f, at, n->var[n->rank - 1]);
+			found += last && !is_number(last, 0) && !is_number(last, 1) &&
+				 is_number(stride_along(&f, at, n->var[i]), 1);
+		}
+		best = found > most ? i : best;
+		most = found > most ? found : most;
+	}
+	return best;
+}
+
 /* --- constants --- */
 
 struct gathered {

@@ -24,6 +24,8 @@ void tw_nest_merge(struct tw_nest *n, struct twir_tensor *out);
 void tw_nest_flatten_short(struct tw_nest *n, int lanes);
 /* How well lanes over v serve: share of accesses that are contiguous or uniform, times the share of lanes filled. */
 double tw_nest_lane_score(struct tw_nest *n, const struct twir_var *v, const struct twir_expr *extent, int lanes);
+/* The axis along which loads are contiguous that are not along the last one (they turn what they read); -1: there are none such. */
+int tw_nest_across(struct tw_nest *n);
 /* Loads of constants that lanes over an axis of the nest would gather become loads of tensors that are laid out for it at compile time (tw_prepare). */
 void tw_nest_prepare(struct tw_nest *n, const struct tw_task *task, struct tw_launch *out, int lane_axis);
 

@@ -1,6 +1,7 @@
 /* The rule-based schedule: one program for any compute definition, over core and lane.
  *
- *   injective      tiles of the axes to cores, rows inside, lanes over the last axis
+ *   injective      tiles of the axes to cores, rows inside, lanes over the last axis; where loads are contiguous along another axis, tiles of both, so that
+ *                  lines are read once
  *   lanes over the output   a fold whose accesses are contiguous in the last axis: each lane folds for its own element, a few vectors at once
  *   lanes over the fold     else: lanes hold partial results of one element, combined at the end in a fixed tree
  *
@@ -18,6 +19,47 @@ struct rule {
 	int lanes;
 };
 
+enum { ACROSS = 128, LINE = 64 }; /* elements of a block across; bytes that are read together */
+
+/* What a core item does: block[i] elements of axis i, in tiles of `tile` elements of axis `across` (-1: none) by one vector of the last axis. */
+static struct twir_program *in_blocks(struct rule *r, const int64_t *block, int across, int64_t tile)
+{
+	struct twir_module *m = r->m;
+	struct tw_nest *n = &r->nest;
+	const struct twir_expr *outer[TWIR_MAX_RANK], *middle[TWIR_MAX_RANK], *rows[TWIR_MAX_RANK],
+		*inner[TWIR_MAX_RANK], *cores = twir_index(m, 1);
+	for (int i = 0; i < n->rank; i++) {
+		const int64_t step = i == n->rank - 1 ? r->lanes : i == across ? tile : 1;
+		const int64_t steps = (block[i] + step - 1) / step;
+		outer[i] = twir_ceildiv(m, n->extent[i], twir_index(m, steps * step));
+		middle[i] = twir_index(m, steps);
+		rows[i] = twir_index(m, i == across ? tile : 1);
+		inner[i] = twir_index(m, i == n->rank - 1 ? r->lanes : 1);
+		cores = twir_mul(m, cores, outer[i]);
+	}
+	const struct twir_map *map =
+		twir_compose(m, twir_spatial(m, n->rank, outer), twir_repeat(m, n->rank, middle, NULL));
+	if (across >= 0)
+		map = twir_compose(m, map, twir_repeat(m, n->rank, rows, NULL));
+	map = twir_compose(m, map, twir_spatial(m, n->rank, inner));
+	struct twir_stmt *store = twir_store(m, r->c->out, n->nplaces, n->place, n->value, NULL);
+	struct twir_stmt *body = tw_formap(m, n->rank, n->var, map, 2, CORE_LANE, n->extent, store);
+	return tw_program_new(m, r->name, cores, r->lanes, body);
+}
+
+/* Loads turn what they read: of the lines that lie across, as many elements as they hold are stored before the next ones come. */
+static struct twir_program *turned(struct rule *r, int across)
+{
+	struct tw_nest *n = &r->nest;
+	const int64_t size = tw_size_or(n->extent[across], ACROSS), line = LINE / twir_scalar_bytes(r->c->out->type);
+	int64_t block[TWIR_MAX_RANK];
+	for (int i = 0; i < n->rank; i++)
+		block[i] = 1;
+	block[across] = size < ACROSS ? size > 0 ? size : 1 : ACROSS;
+	tw_choose_blocks(1, &n->extent[n->rank - 1], tw_fold_work(n->value) * block[across], &block[n->rank - 1]);
+	return in_blocks(r, block, across, block[across] < line ? block[across] : line);
+}
+
 static struct twir_program *injective(struct rule *r)
 {
 	struct twir_module *m = r->m;
@@ -28,25 +70,12 @@ static struct twir_program *injective(struct rule *r)
 		return tw_program_new(m, r->name, twir_index(m, 1), r->lanes, one);
 	}
 	tw_nest_flatten_short(n, r->lanes);
-	const int last = n->rank - 1;
-	int64_t block[TWIR_MAX_RANK], vectors;
-	const struct twir_expr *outer[TWIR_MAX_RANK], *middle[TWIR_MAX_RANK], *inner[TWIR_MAX_RANK],
-		*cores = twir_index(m, 1);
+	const int across = twir_is_packed(r->c->out->type) ? -1 : tw_nest_across(n);
+	if (across >= 0)
+		return turned(r, across);
+	int64_t block[TWIR_MAX_RANK];
 	tw_choose_blocks(n->rank, n->extent, (tw_fold_work(n->value) + r->lanes - 1) / r->lanes, block);
-	vectors = (block[last] + r->lanes - 1) / r->lanes;
-	for (int i = 0; i < n->rank; i++) {
-		const int64_t step = i == last ? vectors * r->lanes : block[i];
-		outer[i] = twir_ceildiv(m, n->extent[i], twir_index(m, step));
-		middle[i] = twir_index(m, i == last ? vectors : block[i]);
-		inner[i] = twir_index(m, i == last ? r->lanes : 1);
-		cores = twir_mul(m, cores, outer[i]);
-	}
-	const struct twir_map *map =
-		twir_compose(m, twir_compose(m, twir_spatial(m, n->rank, outer), twir_repeat(m, n->rank, middle, NULL)),
-			     twir_spatial(m, n->rank, inner));
-	struct twir_stmt *store = twir_store(m, r->c->out, n->nplaces, n->place, n->value, NULL);
-	struct twir_stmt *body = tw_formap(m, n->rank, n->var, map, 2, CORE_LANE, n->extent, store);
-	return tw_program_new(m, r->name, cores, r->lanes, body);
+	return in_blocks(r, block, -1, 1);
 }
 
 static void see_fold(void *arg, const struct twir_expr *e)
