@@ -242,7 +242,7 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 	buf_puts(&g->out, ";\n");
 }
 
-/* For reading, into the cache that is nearest. */
+/* For reading, into the second-level cache: what comes from farther would hold the few places of the first level that lines on their way take. */
 static void prefetch(struct cgen *g, const struct twir_stmt *s)
 {
 	if (g->uses->d->words) /* a hint, which GPUs do not need */
@@ -250,7 +250,7 @@ static void prefetch(struct cgen *g, const struct twir_stmt *s)
 	tabs(g);
 	buf_puts(&g->out, "__builtin_prefetch(");
 	cgen_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
-	buf_puts(&g->out, ", 0, 3);\n");
+	buf_puts(&g->out, ", 0, 2);\n");
 }
 
 static void loop(struct cgen *g, const struct twir_stmt *s)

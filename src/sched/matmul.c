@@ -256,14 +256,23 @@ static void see_exact(struct mm_problem *p)
 	p->type = TWIR_F32;
 }
 
+/* Panels that many rows read are packed once, by a kernel before; those of few rows by the item that needs them, while they are in its cache. */
+enum { SHARED_ROWS = 192 };
+
 static enum mm_access how(const struct mm_problem *p, const struct mm_factor *f)
 {
 	bool known = p->k_known;
+	int64_t rows = p->m_size;
 	for (int d = 0; d < p->rank; d++) {
 		int64_t n;
 		known &= !f->uses[d] || twir_const_int(p->c->out->shape[d], &n);
 	}
-	return f->constant && known ? MM_PREPARED : MM_PACKED;
+	if (f->constant && known)
+		return MM_PREPARED;
+	for (int d = 0; d < p->nbatch; d++)
+		rows *= f->uses[p->batch[d]] ? 1 : tw_size_or(p->c->out->shape[p->batch[d]], 1);
+	const bool plain = mm_inlined(p, f->value)->kind == TWIR_Load; /* a window's panels are many times the image */
+	return f == &p->b && plain && p->n_known && p->m_known && known && rows >= SHARED_ROWS ? MM_STAGED : MM_PACKED;
 }
 
 bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_problem *p)
@@ -317,7 +326,7 @@ static bool applicable(const struct tw_task *task, const struct tw_target *t)
 	const int64_t scratch = p.k_size * 2 * t->lanes * 8;
 	if (p.n_size < 4 || p.k_size <= 0 || scratch > 16 << 20)
 		return false;
-	return p.b.access == MM_PREPARED || p.m_size >= 4;
+	return p.b.access != MM_PACKED || p.m_size >= 4;
 }
 
 static int choose(const struct tw_task *task, const struct tw_target *t, const struct tw_space *s)

@@ -8,7 +8,8 @@
 enum mm_access {
 	MM_DIRECT,   /* from where they are: an affine place without guards */
 	MM_PREPARED, /* from a tensor made of constants at compile time */
-	MM_PACKED    /* from the core item's scratch, filled before */
+	MM_STAGED, /* from a tensor that a kernel before this one packs, once for all core items; the plan treats it like the former */
+	MM_PACKED /* from the core item's scratch, filled before */
 };
 
 struct mm_factor {
@@ -81,9 +82,15 @@ const struct twir_expr *mm_strip_begin(const struct mm_plan *q, const struct mm_
 const struct twir_expr *mm_strip_rows(const struct mm_plan *q, const struct mm_problem *p,
 				      const struct twir_expr *strip, const struct twir_expr *i0);
 
-/* matmul_build.c */
+/* matmul_build.c: with K divided among core items where that pays, and never. */
 void mm_build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
 	      struct tw_launch *out);
+void mm_build_whole(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
+		    struct tw_launch *out);
+
+/* matmul_split.c: how many parts K is divided into for a problem that has so many core items, 1: none; the launch of such parts. */
+int64_t mm_parts(const struct mm_problem *p, int64_t items);
+void mm_build_parts(const struct mm_problem *p, int64_t parts, struct tw_launch *out);
 
 /* matmul_pack.c */
 const struct twir_expr *mm_inlined(const struct mm_problem *p, const struct twir_expr *e); /* producers put in */

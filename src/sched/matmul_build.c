@@ -320,8 +320,8 @@ static struct twir_stmt *let_reach(const struct mm_problem *p, const struct mm_p
 	return tw_let_new(m, "reach", twir_ceildiv(m, twir_index(m, q->nr), sharers), &n->reach);
 }
 
-void mm_build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
-	      struct tw_launch *out)
+static void build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point, bool whole,
+		  struct tw_launch *out)
 {
 	struct mm_problem p;
 	struct mm_plan q;
@@ -359,6 +359,11 @@ void mm_build(const struct tw_task *task, const struct tw_target *t, const struc
 	x.first_panel = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.group));
 	for (int d = 0; d < n; d++)
 		cores = twir_mul(m, cores, extent[d]);
+	const int64_t parts = whole ? 1 : mm_parts(&p, tw_size_or(cores, 0));
+	if (parts > 1) {
+		mm_build_parts(&p, parts, out);
+		return;
+	}
 
 	const struct twir_expr *here = twir_min(m, twir_index(m, q.group), twir_sub(m, panels, x.first_panel));
 	mm_tensors(&p, &q, out, &body);
@@ -378,4 +383,16 @@ void mm_build(const struct tw_task *task, const struct tw_target *t, const struc
 		.program = tw_program_new(m, task->name, cores, t->lanes,
 					  tw_formap(m, n, var, twir_spatial(m, n, extent), 1, CORE, NULL, body))};
 	vec_push(m->arena, &out->kernels, kernel);
+}
+
+void mm_build_whole(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
+		    struct tw_launch *out)
+{
+	build(task, t, point, true, out);
+}
+
+void mm_build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
+	      struct tw_launch *out)
+{
+	build(task, t, point, false, out);
 }

@@ -1,4 +1,5 @@
-/* The factors of a matmul as the inner loop reads them: prepared of constants at compile time, packed into scratch by each core item, or where they are.
+/* The factors of a matmul as the inner loop reads them: prepared of constants at compile time, packed by a kernel before or into scratch by each core item, or where
+ * they are.
  *
  * B lies in panels [panel, k, column], as wide as the register tile, its last panel padded with zeros. Packed rows of A lie [row, k], written with lanes over k, so
  * that what is fused into A's loads (the windows of a convolution) runs once per element and item. */
@@ -83,6 +84,18 @@ static void add_batches(const struct mm_problem *p, const struct mm_factor *f, s
 			x->batch[i] = add_axis(p, x, "b", p->c->out->shape[p->batch[i]]);
 }
 
+/* The same by a kernel of the launch. */
+static void stage(struct mm_problem *p, const struct prepared *x, const struct twir_expr *value, struct tw_launch *out)
+{
+	struct twir_module *m = p->m;
+	struct twir_compute c = {.axes = (struct twir_var **)x->axis, .value = mm_inlined(p, value)};
+	c.out = p->b.tensor = twir_tensor_new(m, "panels", p->type, x->rank, x->shape, TWIR_TENSOR);
+	struct tw_kernel k = {.program =
+				      tw_rule_schedule(m, arena_printf(m->arena, "%s_panels", p->task->name), &c, p->t),
+			      .schedule = "panels"};
+	vec_push(m->arena, &out->kernels, k);
+}
+
 static void prepare_panels(struct mm_problem *p, const struct mm_plan *q, struct tw_launch *out)
 {
 	struct twir_module *m = p->m;
@@ -95,7 +108,10 @@ static void prepare_panels(struct mm_problem *p, const struct mm_plan *q, struct
 	const struct twir_expr *value = value_at(p, &p->b, j, k, x.batch);
 	if (!(p->n_known && p->n_size % q->nr == 0))
 		value = twir_cond(m, twir_lt(m, j, p->N), value, zero(p));
-	p->b.tensor = tw_prepare(p->task, out, "panels", p->type, x.rank, x.shape, x.axis, value);
+	if (p->b.access == MM_STAGED)
+		stage(p, &x, value, out);
+	else
+		p->b.tensor = tw_prepare(p->task, out, "panels", p->type, x.rank, x.shape, x.axis, value);
 }
 
 static void prepare_rows(struct mm_problem *p, struct tw_launch *out)
@@ -122,7 +138,7 @@ static const struct twir_expr *row_length(const struct mm_problem *p)
 void mm_tensors(struct mm_problem *p, const struct mm_plan *q, struct tw_launch *out, struct twir_stmt **declared)
 {
 	struct twir_module *m = p->m;
-	if (p->b.access == MM_PREPARED) {
+	if (p->b.access != MM_PACKED) {
 		prepare_panels(p, q, out);
 	} else {
 		const struct twir_expr *shape[] = {twir_index(m, q->group), p->K, twir_index(m, q->nr)};
@@ -163,6 +179,19 @@ struct twir_stmt *mm_pack_rows(const struct mm_problem *p, const struct twir_exp
 	return tw_for(m, r, rows, body);
 }
 
+/* Do columns of B lie side by side, at places that are plain arithmetic? */
+static bool columns_adjoin(const struct mm_problem *p)
+{
+	const struct twir_expr *e = mm_inlined(p, p->b.value), *base;
+	struct twir_facts f;
+	int64_t stride;
+	if (e->kind != TWIR_Load || e->nidx != e->n)
+		return false;
+	twir_facts_init(&f, p->m);
+	const struct twir_expr *offset = twir_layout_offset(p->m, e->u.tensor, e->nidx, e->arg);
+	return twir_linear_in(&f, offset, p->c->axes[p->column], &base, &stride) && stride == 1;
+}
+
 struct twir_stmt *mm_pack_panels(const struct mm_problem *p, const struct mm_plan *q, const struct twir_expr *first,
 				 const struct twir_expr *panels)
 {
@@ -181,11 +210,12 @@ struct twir_stmt *mm_pack_panels(const struct mm_problem *p, const struct mm_pla
 	repeat[n] = twir_index(m, q->nv);
 	spread[n] = twir_index(m, p->t->lanes);
 	v[n] = tw_loop_var(m, "j");
-	/* k runs fastest: what a column's place costs (an image's quotients and remainders) is then hoisted out of the loop */
+	/* k runs fastest, so that what a column's place costs (an image's quotients and remainders) is hoisted out of the loop, and lines of transposed factors serve
+	 * several k; but where a step of k is a stretch of memory, its columns follow one another */
 	struct twir_map *order = arena_copy(m->arena, twir_repeat(m, n + 1, repeat, NULL), sizeof(*order));
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && !columns_adjoin(p); i++)
 		order->order[i] = i + 1;
-	order->order[n] = 0;
+	order->order[n] = columns_adjoin(p) ? n : 0;
 	const struct twir_map *map = twir_compose(m, order, twir_spatial(m, n + 1, spread));
 	const struct twir_expr *own = twir_var(m, tp), *je = twir_var(m, v[n]);
 	const struct twir_expr *j = twir_add(m, twir_mul(m, twir_add(m, first, own), twir_index(m, q->nr)), je);
@@ -220,7 +250,7 @@ const struct twir_expr *mm_a(const struct mm_problem *p, const struct twir_expr 
 int mm_b_place(const struct mm_problem *p, const struct twir_expr *panel, const struct twir_expr *k,
 	       const struct twir_expr *j, const struct twir_expr **index)
 {
-	int n = p->b.access == MM_PREPARED ? batch_place(p, &p->b, index) : 0;
+	int n = p->b.access != MM_PACKED ? batch_place(p, &p->b, index) : 0;
 	index[n++] = panel;
 	index[n++] = k;
 	index[n++] = j;
