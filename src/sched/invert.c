@@ -2,7 +2,8 @@
  *
  * Dimensions and axes fall into components (dimensions that share axes). Within one, the row-major number of the element is written as a sum of strides
  * times axes; when the strides form a complete mixed radix, every axis is (number / stride) % extent. This covers permutations, reshapes (a row index split
- * or merged) and their compositions, with symbolic sizes as long as the simplifier proves the strides equal. */
+ * or merged) and their compositions, with symbolic sizes as long as the simplifier proves the strides equal. An axis that is read by its quotient and its
+ * remainder (rows of which the batch runs fastest) is taken as two first. */
 #include "sched/sched.h"
 
 #define MAX_DIMS TWIR_MAX_RANK
@@ -85,9 +86,10 @@ static bool invert_component(struct inversion *v, const bool *dims, const bool *
 	return now == size;
 }
 
-bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, const struct twir_expr *const *extents,
-	       int nindex, const struct twir_expr *const *index, const struct twir_expr *const *shape,
-	       const struct twir_expr *const *coords, const struct twir_expr **axis)
+static bool invert(struct twir_module *m, int naxes, struct twir_var *const *axes,
+		   const struct twir_expr *const *extents, int nindex, const struct twir_expr *const *index,
+		   const struct twir_expr *const *shape, const struct twir_expr *const *coords,
+		   const struct twir_expr **axis)
 {
 	struct inversion v = {.m = m,
 			      .naxes = naxes,
@@ -144,4 +146,82 @@ bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, c
 			return false;
 	}
 	return true;
+}
+
+struct divided {
+	struct twir_module *m;
+	const struct twir_var *axis;
+	const struct twir_expr *by;
+};
+
+static void see_divided(void *arg, const struct twir_expr *e)
+{
+	struct divided *d = arg;
+	if ((e->kind == TWIR_Div || e->kind == TWIR_Mod) && e->arg[0]->kind == TWIR_Var && e->arg[0]->u.var == d->axis)
+		d->by = e->arg[1];
+}
+
+/* axis = high * by + low, where that divides its extent: index speaks of the two then. */
+static bool split(struct twir_facts *f, struct twir_var *axis, const struct twir_expr *extent,
+		  const struct twir_expr *by, int nindex, const struct twir_expr **index, struct twir_var **two,
+		  const struct twir_expr **extents)
+{
+	struct twir_module *m = f->m;
+	struct twir_subst s;
+	extents[0] = twir_simplify(f, twir_div(m, extent, by));
+	extents[1] = by;
+	if (twir_simplify(f, twir_mul(m, extents[0], by)) != extent)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		two[i] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), axis->name);
+		twir_facts_assume(f, twir_le(m, twir_index(m, 0), twir_var(m, two[i])));
+		twir_facts_assume(f, twir_lt(m, twir_var(m, two[i]), extents[i]));
+	}
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, axis, twir_add(m, twir_mul(m, twir_var(m, two[0]), by), twir_var(m, two[1])));
+	for (int d = 0; d < nindex; d++)
+		index[d] = twir_simplify(f, twir_subst_expr(&s, index[d]));
+	return true;
+}
+
+bool tw_invert(struct twir_module *m, int naxes, struct twir_var *const *axes, const struct twir_expr *const *extents,
+	       int nindex, const struct twir_expr *const *index, const struct twir_expr *const *shape,
+	       const struct twir_expr *const *coords, const struct twir_expr **axis)
+{
+	struct twir_var *var[MAX_DIMS];
+	const struct twir_expr *extent[MAX_DIMS], *at[MAX_DIMS], *found[MAX_DIMS];
+	struct twir_facts f;
+	if (invert(m, naxes, axes, extents, nindex, index, shape, coords, axis))
+		return true;
+	twir_facts_init(&f, m);
+	for (int k = 0; k < naxes; k++) {
+		var[k] = axes[k];
+		extent[k] = twir_simplify(&f, extents[k]);
+		twir_facts_assume(&f, twir_lt(m, twir_index(m, 0), extent[k]));
+	}
+	for (int d = 0; d < nindex; d++)
+		at[d] = index[d];
+	for (int k = 0; k < naxes && naxes < MAX_DIMS; k++) {
+		struct divided x = {.m = m, .axis = axes[k]};
+		for (int d = 0; d < nindex && !x.by; d++)
+			twir_visit_expr(at[d], see_divided, &x);
+		struct twir_var *two[2];
+		const struct twir_expr *sizes[2];
+		bool alone = x.by && !x.by->loads;
+		for (int i = 0; i < naxes && alone; i++)
+			alone = !twir_uses_var(x.by, axes[i]);
+		if (!alone || !split(&f, axes[k], extent[k], x.by, nindex, at, two, sizes))
+			continue;
+		var[k] = two[0];
+		extent[k] = sizes[0];
+		var[naxes] = two[1];
+		extent[naxes] = sizes[1];
+		if (!tw_invert(m, naxes + 1, var, extent, nindex, at, shape, coords, found))
+			return false;
+		for (int i = 0; i < naxes; i++)
+			axis[i] = found[i];
+		axis[k] = twir_add(m, twir_mul(m, found[k], x.by), found[naxes]);
+		return true;
+	}
+	return false;
 }
