@@ -136,6 +136,16 @@ static const struct sched_case cases[] = {
 	 0,
 	 {NULL},
 	 {{0}, {-1}}},
+	{"matmul whose consumer's rows have the batch run fastest",
+	 "symbol n; tensor A: f32[n, 7, 5]; tensor B: f32[5, 9]; define C: f32[n, 7, 9] = (b, i, j) => sum(k < 5, "
+	 "A[b, i, k] * B[k, j]); define Y: f32[n * 7, 9] = (r, j) => C[r % n, r / n, j] * 2.0;",
+	 "C",
+	 "",
+	 "Y",
+	 "matmul",
+	 1,
+	 {"n"},
+	 {{3}, {1}, {4}}},
 	{"matmul whose last panel has one column", /* of 32 or 48: no two lanes may be seen to store it */
 	 "tensor A: f32[29, 11]; tensor B: f32[11, 289]; tensor b: f32[289];"
 	 "define C: f32[29, 289] = (i, j) => sum(k < 11, A[i, k] * B[k, j]); define Y: f32[29, 289] = (i, j) => C[i, "
