@@ -109,8 +109,11 @@ void twp_ctx_narrow(struct twp_lower *k, struct twp_ctx *c, const struct twp_ctx
 	c->mask = from->mask ? twir_and(m, from->mask, mask) : mask;
 	c->prefix = from->prefix && first;
 	if (c->prefix) {
-		const struct twir_expr *any = from->any ? twir_and(m, from->any, first) : first;
-		c->any = twir_prove(&k->w.facts, any) ? NULL : twir_simplify(&k->w.facts, any);
+		/* What is known here is known of active lanes: it says nothing of whether there are any. */
+		if (!twir_prove(&k->w.facts, first)) {
+			first = twir_simplify(&k->w.facts, first);
+			c->any = from->any ? twir_and(m, from->any, first) : first;
+		}
 	} else {
 		c->any = twir_reduce(m, TWIR_Or, c->mask);
 	}

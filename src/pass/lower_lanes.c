@@ -121,11 +121,11 @@ static void masked(struct twp_lower *k, struct twp_ctx *c, const struct twir_stm
 		   bool other, struct twp_list *out)
 {
 	struct twp_ctx inner;
-	const int mark = twp_enter(&k->w, s, other);
 	twp_ctx_narrow(k, &inner, c, s->u.branch.cond, other, mask);
 	inner.mask = bind(k, "m", inner.mask, out);
-	if (inner.any && !inner.prefix)
-		inner.any = twir_reduce(k->m, TWIR_Or, inner.mask);
+	if (inner.any)
+		inner.any = bind(k, "any", inner.prefix ? inner.any : twir_reduce(k->m, TWIR_Or, inner.mask), out);
+	const int mark = twp_enter(&k->w, s, other);
 	block(k, &inner, other ? s->u.branch.other : s->u.branch.body, out);
 	twp_leave(&k->w, mark);
 }
