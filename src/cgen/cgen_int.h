@@ -46,6 +46,7 @@ struct cgen {
 /* helper.c */
 void cgen_uses_init(struct cgen_uses *u, struct tw_arena *a, const struct tw_dialect *d);
 const char *cgen_use(struct cgen_uses *u, const char *op, struct twir_type a, struct twir_type b);
+bool cgen_has_row(const struct cgen_uses *u, const char *op, struct twir_type a); /* of the dialect's own */
 const char *cgen_scalar_name(enum twir_scalar s); /* C type of a value: "f32", "i64" for index, "u16" for f16 */
 enum twir_scalar
 cgen_storage(enum twir_scalar s); /* the type it has in C: index is i64, f16 and bf16 are u16, i1 is u8 */

@@ -347,9 +347,23 @@ static void compare(struct cgen *g, const struct twir_expr *e, const char *sign,
 	}
 }
 
+/* A comparison and a choice as one helper, where the dialect has it. */
+static bool choose_compared(struct cgen *g, const struct twir_expr *e)
+{
+	const struct twir_expr *test = e->arg[0];
+	const char *op = test->kind == TWIR_Lt ? "lt_sel" : test->kind == TWIR_Le ? "le_sel" : NULL;
+	if (!op || !twir_type_eq(test->arg[0]->type, e->type) || !cgen_has_row(g->uses, op, e->type))
+		return false;
+	const struct twir_expr *const args[] = {test->arg[0], test->arg[1], e->arg[1], e->arg[2]};
+	cgen_call_text(g, cgen_helper_for(g, op, e->type), 4, args);
+	return true;
+}
+
 static void choose(struct cgen *g, const struct twir_expr *e)
 {
 	if (is_vector(e->arg[0])) {
+		if (choose_compared(g, e))
+			return;
 		TW_CHECK(e->kind == TWIR_Select, "program %s: a conditional on a vector", g->p->name);
 		cgen_call_text(g, cgen_helper_for(g, "sel", e->type), 3, e->arg);
 		return;

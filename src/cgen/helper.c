@@ -116,6 +116,11 @@ static const struct cgen_row *find_in(const struct cgen_row *rows, const struct 
 	return NULL;
 }
 
+bool cgen_has_row(const struct cgen_uses *u, const char *op, struct twir_type a)
+{
+	return find_in(u->d->rows, &(struct cgen_helper){.op = op, .a = a}) != NULL;
+}
+
 static enum twir_scalar int_as_wide(enum twir_scalar s, bool is_signed)
 {
 	switch (twir_scalar_bytes(s)) {

@@ -50,7 +50,47 @@
 			"($V)((($I)a & k) | (($I)b & ~k)); }"                                                          \
 	}
 
+/* gcc makes the same of lane loops, but takes a quarter of a network's compile time for that. Predicates: 3 unordered, 6 not <=, 9 not >=. */
+#define BLEND512(a, b, left, right, predicate)                                                                         \
+	"__builtin_ia32_blendmps_512_mask(" b ", " a ", __builtin_ia32_cmpps512_mask(" left ", " right ", " predicate  \
+	", (unsigned short)-1, 4))"
+#define CONSTANT512(op, predicate, not )                                                                               \
+	{                                                                                                              \
+		op, T_F32, 16, "sel", "INL $V $F($V a, $V b) { return " BLEND512("a", "b", "a", "b", predicate) "; }", \
+			"INL $V $F($V a, $V b) { return sel_$a(~(a " not " b), a, b); }"                               \
+	}
+/* The instruction gives b when either is NaN, or both are zeros, as the test with < or > does. */
+#define NUM512(op, name, test)                                                                                         \
+	{                                                                                                              \
+		op "num", T_F32, 16, "sel",                                                                            \
+			"INL $V $F($V a, $V b) { return __builtin_ia32_" name "ps512_mask(a, b, a, (unsigned "         \
+			"short)-1, 4); }",                                                                             \
+			"INL $V $F($V a, $V b) { return sel_$a(a " test " b, a, b); }"                                 \
+	}
+#define NANWINS512(op)                                                                                                 \
+	{                                                                                                              \
+		op, T_F32, 16, "sel " op "num",                                                                        \
+			"INL $V $F($V a, $V b) { return " BLEND512("a", op "num_$a(a, b)", "a", "a", "3") "; }",       \
+			"INL $V $F($V a, $V b) { return sel_$a(a != a, a, " op "num_$a(a, b)); }"                      \
+	}
+
+#define CHOOSE512(op, sign, predicate)                                                                                 \
+	{                                                                                                              \
+		op "_sel", T_F32, 16, "",                                                                              \
+			"INL $V $F($V a, $V b, $V c, $V d) { return " BLEND512("c", "d", "a", "b", predicate) "; }",   \
+			"INL $V $F($V a, $V b, $V c, $V d) { const $I k = a " sign " b; return ($V)((($I)c & k) | "    \
+			"(($I)d & ~k)); }"                                                                             \
+	}
+
 const struct cgen_row cgen_rows_avx512[] = {
+	CHOOSE512("lt", "<", "1"),
+	CHOOSE512("le", "<=", "2"),
+	CONSTANT512("minc", "9", ">="),
+	CONSTANT512("maxc", "6", "<="),
+	NUM512("min", "min", "<"),
+	NUM512("max", "max", ">"),
+	NANWINS512("min"),
+	NANWINS512("max"),
 	{"fma", T_F32, 16, "",
 	 "INL $V $F($V a, $V b, $V c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4); }",
 	 NULL},
