@@ -173,6 +173,20 @@ def check_cuda(name, path, counts):
                        f"{name}: nvcc for {arch}: {(done.stderr + done.stdout)[-800:]}")
 
 
+QUOTIENT = re.compile(r"[/%] (\d+)L?\b")
+
+
+def check_quotients(name, path, for_gpu, counts):
+    """What is divided by a power of two is shifted or masked: in the text after all passes, and in every language."""
+    texts = {"shift": tool(path, "--stage", "shift")}
+    for language in ("cuda", "opencl") if for_gpu else ("c",):
+        texts[language] = tool(path, "--emit", language)
+    for what, done in texts.items():
+        body = re.sub(r"#[^\n]*|/\*[\s\S]*?\*/", "", done.stdout)
+        left = [m.group() for m in QUOTIENT.finditer(body) if int(m.group(1)) & (int(m.group(1)) - 1) == 0]
+        counts.one(done.returncode == 0 and body and not left, f"{name}, {what}: {left[:3]} {done.stderr.strip()[:300]}")
+
+
 def check_bench(counts):
     """bench/program_matmul.py runs and finds the example right; what it measures in so few runs says nothing."""
     command = [sys.executable, os.path.join(ROOT, "bench", "program_matmul.py"), "--build", os.path.dirname(TOOL),
@@ -213,6 +227,7 @@ def main():
         with open(path) as f:
             for_gpu = "launch block(" in f.read()
         check_numbers(name, path, gpu if for_gpu else cpu, counts)
+        check_quotients(name, path, for_gpu, counts)
         if for_gpu and nvcc:
             check_cuda(name, path, counts)
     if "matmul_cpu" in chosen:

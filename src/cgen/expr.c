@@ -126,7 +126,10 @@ bool cgen_nonneg(struct cgen *g, const struct twir_expr *e)
 	case TWIR_Roundup:
 		return cgen_nonneg(g, e->arg[0]) && cgen_nonneg(g, e->arg[1]);
 	case TWIR_Max:
+	case TWIR_And:
 		return cgen_nonneg(g, e->arg[0]) || cgen_nonneg(g, e->arg[1]);
+	case TWIR_Shr:
+		return cgen_nonneg(g, e->arg[0]);
 	case TWIR_Mod:
 		return cgen_nonneg(g, e->arg[1]);
 	case TWIR_Cond:
@@ -212,9 +215,7 @@ static void divide_index(struct cgen *g, const struct twir_expr *e, bool mod)
 	const struct twir_expr *a = e->arg[0], *b = e->arg[1], *c = constant_of(b);
 	const int power = power_of_two(c);
 	const bool positive = is_positive(c ? c : b), plain = !is_vector(e) && cgen_nonneg(g, a);
-	if (positive && plain) {
-		infix(g, mod ? "%" : "/", e);
-	} else if (power >= 0 && is_wide(g, e)) {
+	if (power >= 0 && is_wide(g, e)) {
 		buf_printf(&g->out, "%s(", cgen_helper_for(g, mod ? "and" : "shr", e->type));
 		cgen_expr(g, a);
 		buf_printf(&g->out, ", %s(%lldL))", cgen_helper_for(g, "splat", e->type),
@@ -226,6 +227,8 @@ static void divide_index(struct cgen *g, const struct twir_expr *e, bool mod)
 			buf_printf(&g->out, " & %lldL)", (long long)c->u.i - 1);
 		else
 			buf_printf(&g->out, " >> %d)", power);
+	} else if (positive && plain) {
+		infix(g, mod ? "%" : "/", e);
 	} else if (positive) {
 		op_call(g, mod ? "fmodp" : "fdivp", e);
 	} else if (plain && cgen_nonneg(g, b)) { /* truncates and floors alike; 0 may divide */
@@ -269,13 +272,16 @@ static void ceil_divide(struct cgen *g, const struct twir_expr *e, bool roundup)
 	TW_CHECK(!is_vector(e), "program %s: %s of vectors", g->p->name, twir_kind_name(e->kind));
 	const bool narrow = e->type.scalar != TWIR_INDEX && e->type.scalar != TWIR_I64;
 	buf_printf(&g->out, narrow ? "(%s)(" : "(", cgen_scalar_name(e->type.scalar));
+	if (!narrow && power >= 0) {
+		round_up_sum(g, a, b);
+		buf_printf(&g->out, roundup ? " & -%lldL)" : " >> %lld)",
+			   roundup ? (long long)b->u.i : (long long)power);
+		return;
+	}
 	if (!narrow && is_positive(b) && cgen_nonneg(g, a)) {
 		round_up_sum(g, a, b);
 		put(g, " / ");
 		cgen_expr(g, b);
-	} else if (!narrow && power >= 0) {
-		round_up_sum(g, a, b);
-		buf_printf(&g->out, " >> %d", power);
 	} else if (!narrow && is_positive(b)) {
 		buf_printf(&g->out, "%s(", cgen_helper_for(g, "fdivp", i64));
 		round_up_sum(g, a, b);
@@ -308,13 +314,19 @@ static void shift(struct cgen *g, const struct twir_expr *e, bool left)
 	if (is_vector(e)) {
 		put(g, "(");
 		cgen_expr(g, e->arg[0]);
+		const struct twir_expr *c = constant_of(e->arg[1]);
+		if (c) {
+			buf_printf(&g->out, " %s %d)", op, (int)(c->u.i & top));
+			return;
+		}
 		buf_printf(&g->out, " %s (", op);
 		cgen_expr(g, e->arg[1]);
 		buf_printf(&g->out, " & %d))", top);
 		return;
 	}
 	static const char *const as_unsigned[] = {[1] = "u8", [2] = "u16", [4] = "u32", [8] = "u64"};
-	buf_printf(&g->out, "(%s)(", cgen_scalar_name(s));
+	const bool whole = s == TWIR_INDEX || s == TWIR_I64; /* what C promotes nothing of */
+	buf_printf(&g->out, left || !whole ? "(%s)(" : "(", cgen_scalar_name(s));
 	if (left)
 		buf_printf(&g->out, "(%s)", as_unsigned[twir_scalar_bytes(s)]);
 	cgen_expr(g, e->arg[0]);

@@ -146,8 +146,15 @@ static void workers(struct cgen *g, struct tw_buf *out)
 		const char *text = l == TWIR_BLOCK ? w->block : w->thread;
 		if (l == TWIR_WARP || l == TWIR_LANE) {
 			const struct twir_expr *lanes = g->p->nlevels == 3 ? g->p->extents[2] : twir_index(g->m, 1);
-			text = arena_printf(g->m->arena, "%s %c %lld", w->thread, l == TWIR_WARP ? '/' : '%',
-					    (long long)constant(g, lanes, "the number of lanes"));
+			const int64_t n = constant(g, lanes, "the number of lanes");
+			if (n & (n - 1))
+				text = arena_printf(g->m->arena, "%s %c %lld", w->thread, l == TWIR_WARP ? '/' : '%',
+						    (long long)n);
+			else if (l == TWIR_WARP)
+				text = arena_printf(g->m->arena, "%s >> %d", w->thread,
+						    __builtin_ctzll((unsigned long long)n));
+			else
+				text = arena_printf(g->m->arena, "%s & %lld", w->thread, (long long)n - 1);
 		}
 		worker(g, out, l, text);
 	}

@@ -37,7 +37,7 @@ const struct cgen_words cgen_words_cuda = {
 };
 
 /* Lanes of the warp, which may be a part of the machine's. */
-#define MASK "const u32 m = w == 32 ? 0xffffffffu : ((1u << w) - 1) << (threadIdx.x % 32 / w * w); "
+#define MASK "const u32 m = w == 32 ? 0xffffffffu : ((1u << w) - 1) << ((threadIdx.x & 31) / w * w); "
 #define SHUFFLE(op, name)                                                                                              \
 	S("shfl_" op, T_(I32) | T_(U32) | T_(I64) | T_(U64) | T_FLOATS,                                                \
 	  "INL $V $F($V x, i64 d, i32 w) { " MASK "return __shfl_" name "sync(m, x, d, w); }"),                        \

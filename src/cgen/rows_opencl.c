@@ -49,8 +49,8 @@ const struct cgen_words cgen_words_opencl = {
 #define MMA(name, types, c, m, n, k, wide, halves, na, nb, nd, value, sum)                                             \
 	S("mma_" name, types,                                                                                          \
 	  "INL void $F($R *d, const $V *a, const $V *b, __local u64 *pool)\n{\n"                                       \
-	  "\tconst i32 g = get_local_id(0) % 32 / 4, x = get_local_id(0) % 4;\n"                                       \
-	  "\t__local " c " *A = (__local " c " *)pool + get_local_id(0) / 32 * (" m " * " k " + " k " * " n ");\n"     \
+	  "\tconst i32 g = (get_local_id(0) & 31) >> 2, x = get_local_id(0) & 3;\n"                                    \
+	  "\t__local " c " *A = (__local " c " *)pool + (get_local_id(0) >> 5) * (" m " * " k " + " k " * " n ");\n"   \
 	  "\t__local " c " *B = A + " m " * " k ";\n"                                                                  \
 	  "\tfor (i32 e = 0; e < " na "; e++)\n"                                                                       \
 	  "\t\tA[(g + e / " wide " % " halves " * 8) * " k " + x * " wide " + e % " wide " + 4 * " wide                \

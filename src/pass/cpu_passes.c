@@ -13,5 +13,6 @@ const struct tw_pass tw_cpu_passes[] = {
 	{"unroll_registers", pass_unroll_registers, "lower_lanes", "nothing", false},
 	{"hoist", pass_hoist, "unroll_registers", "nothing", false},
 	{"share", pass_share, "nothing", "nothing", false},
+	{"shift", pass_shift, "nothing", "quotients", false},
 	{NULL, NULL, NULL, NULL, false},
 };

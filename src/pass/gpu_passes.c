@@ -14,5 +14,6 @@ const struct tw_pass tw_gpu_passes[] = {
 	{"hoist", pass_hoist, "unroll_registers", "nothing", false},
 	{"bind_shuffles", pass_bind_shuffles, "nothing", "nothing; shuffles are the values of lets", false},
 	{"share", pass_share, "nothing", "nothing", false},
+	{"shift", pass_shift, "nothing", "quotients", false},
 	{NULL, NULL, NULL, NULL, false},
 };

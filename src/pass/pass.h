@@ -27,6 +27,7 @@ tw_pass_fn pass_local_registers; /* GPU: register tensors hold what one thread o
 tw_pass_fn pass_bind_shuffles;	 /* GPU: shuffles become lets before their statements */
 tw_pass_fn pass_hoist;		 /* index arithmetic that is fixed in a loop becomes lets before it */
 tw_pass_fn pass_share; /* pure sub-expressions used twice in a statement become lets, so that text and C stay linear */
+tw_pass_fn pass_shift; /* quotients and remainders by powers of two become shifts and masks */
 tw_pass_fn pass_simplify; /* twir_simplify_program */
 
 struct tw_pass {

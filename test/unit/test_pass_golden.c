@@ -1,7 +1,8 @@
 /* rooms: base tmap target ir pass */
 /* Texts after a pass: test/pass/PASS/NAME.tw holds a program, a line "===", and the text expected after PASS and
- * simplification. The folder "all" runs the whole pipeline, "index" up to flattened indices, for a GPU where the program is
- * launched on blocks: the texts there show index arithmetic, and the reasons stand above them. "# isa: scalar" chooses the target, AVX-512 otherwise.
+ * simplification. The folder "all" runs the whole pipeline, "index" up to flattened indices and then "shift", for a GPU
+ * where the program is launched on blocks: the texts there show index arithmetic, and the reasons stand above them.
+ * "# isa: scalar" chooses the target, AVX-512 otherwise.
  * --update rewrites the expected texts. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,11 +21,17 @@ struct one {
 	const char *pass, *name, *text, *out;
 };
 
-static void take_flat(void *arg, const char *name, const struct twir_program *p)
+/* The passes up to flattened indices, then the last one. */
+static void lower_indices(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
 {
-	struct one *o = arg;
-	if (strcmp(name, "flatten_index") == 0)
-		o->out = twir_print_program(o->a, o->m, p);
+	const struct tw_pass *s = tw_passes(p);
+	for (bool flat = false; !flat; s++) {
+		s->run(m, p, t);
+		if (s->simplify)
+			pass_simplify(m, p, t);
+		flat = strcmp(s->name, "flatten_index") == 0;
+	}
+	pass_shift(m, p, t);
 }
 
 static void lower(void *arg)
@@ -43,7 +50,7 @@ static void lower(void *arg)
 	if (strcmp(o->pass, "index") == 0) {
 		if (p->levels[0] == TWIR_BLOCK)
 			TW_CHECK(tw_target_gpu(&t, "sm_90"));
-		tw_lower(m, p, &t, take_flat, o);
+		lower_indices(m, p, &t);
 	} else if (strcmp(o->pass, "all") == 0) {
 		tw_lower(m, p, &t, NULL, NULL);
 	} else {
