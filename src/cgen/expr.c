@@ -395,8 +395,9 @@ static void extremum(struct cgen *g, const struct twir_expr *e)
 	const struct twir_expr *a = constant_of(e->arg[0]), *b = constant_of(e->arg[1]);
 	if (!twir_is_float(e->type.scalar))
 		op_call(g, low ? "min" : "max", e);
-	else if (a && !isnan(a->u.f))
-		op_call(g, low ? "minnum" : "maxnum", e); /* a is no NaN, and `num` gives b when b is one */
+	else if (a && !isnan(a->u.f) && a->u.f != 0)
+		op_call(g, low ? "minnum" : "maxnum",
+			e); /* gives b when b is NaN; of equal ones either, but for zeros */
 	else if (b && !isnan(b->u.f))
 		op_call(g, low ? "minc" : "maxc", e);
 	else

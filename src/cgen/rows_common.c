@@ -40,17 +40,17 @@
 			" b[l] ? a[l] : b[l]; return r; }",                                                            \
 			"INL $V $F($V a, $V b) { return sel_$a(" MASK("a " test " b") ", a, b); }"                     \
 	}
-/* NaN wins: `num` gives b when either is NaN, so only a NaN in a is left to choose */
+/* NaN wins: `num` of b and a gives a when either is NaN, so only a NaN in b is left to choose */
 #define NANWINS(op, num)                                                                                               \
 	{                                                                                                              \
 		op, T_FLOATS, ROW_VECTOR, "sel " num,                                                                  \
-			"INL $V $F($V a, $V b) { return sel_$a(" MASK("a != a") ", a, " num "_$a(a, b)); }", NULL      \
+			"INL $V $F($V a, $V b) { return sel_$a(" MASK("b != b") ", b, " num "_$a(b, a)); }", NULL      \
 	}
-/* b is known not to be NaN: one comparison that is true for NaN too */
-#define CONSTANT(op, not )                                                                                             \
+/* b is known not to be NaN: what machines have an instruction for */
+#define CONSTANT(op, test)                                                                                             \
 	{                                                                                                              \
 		op, T_FLOATS, ROW_VECTOR, "sel",                                                                       \
-			"INL $V $F($V a, $V b) { return sel_$a(~" MASK("a " not " b") ", a, b); }", NULL               \
+			"INL $V $F($V a, $V b) { return sel_$a(" MASK("b " test " a") ", b, a); }", NULL               \
 	}
 #define HALVES "const union { $V v; $H h[2]; } u = {a}; "
 #define REDUCE(name, types, whole, last, needs, needs2)                                                                \
@@ -120,14 +120,14 @@ const struct cgen_row cgen_rows_common[] = {
 	NANWINS("max", "maxnum"),
 	CHOICE("min", "<"),
 	CHOICE("max", ">"), /* integers */
-	S2("min", T_FLOATS, "a < b || a != a ? a : b"),
-	S2("max", T_FLOATS, "a > b || a != a ? a : b"),
+	S2("min", T_FLOATS, "b < a || b != b ? b : a"),
+	S2("max", T_FLOATS, "b > a || b != b ? b : a"),
 	S2("min", T_INTS, "a < b ? a : b"),
 	S2("max", T_INTS, "a > b ? a : b"),
-	CONSTANT("minc", ">="),
-	CONSTANT("maxc", "<="),
-	S2("minc", T_FLOATS, "a >= b ? b : a"),
-	S2("maxc", T_FLOATS, "a <= b ? b : a"),
+	CONSTANT("minc", "<"),
+	CONSTANT("maxc", ">"),
+	S2("minc", T_FLOATS, "b < a ? b : a"),
+	S2("maxc", T_FLOATS, "b > a ? b : a"),
 	/* floats */
 	S1("sqrt", T_FLOATS, "__builtin_sqrt$f(a)"),
 	S1("floor", T_FLOATS, "__builtin_floor$f(a)"),

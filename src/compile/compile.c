@@ -107,8 +107,10 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	c->groups.apart = c->o->plain;
 	c->groups.exact = c->o->exact;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
-	if (!c->o->plain)
+	if (!c->o->plain) {
 		opt_layout(&c->definitions, &c->groups); /* feature maps between tasks: channels last */
+		opt_chain(&c->groups, c->m, &c->target); /* large maps between tasks: never whole in memory */
+	}
 	if (c->o->keep)
 		twc_keep_row_major(c);
 	schedule_and_lower(c); /* tasks -> programs -> lowered programs */

@@ -156,10 +156,10 @@ static int64_t int_unary(enum twir_kind k, enum twir_scalar type, int64_t a)
 		d->i = a->F != b->F;                                                                                   \
 		return;                                                                                                \
 	case TWIR_Min *TWIRI_CLASSES + CLASS:                                                                          \
-		d->F = a->F < b->F || a->F != a->F ? a->F : b->F;                                                      \
+		d->F = b->F < a->F || b->F != b->F ? b->F : a->F;                                                      \
 		return;                                                                                                \
 	case TWIR_Max *TWIRI_CLASSES + CLASS:                                                                          \
-		d->F = a->F > b->F || a->F != a->F ? a->F : b->F;                                                      \
+		d->F = b->F > a->F || b->F != b->F ? b->F : a->F;                                                      \
 		return;                                                                                                \
 	case TWIR_MinNum *TWIRI_CLASSES + CLASS:                                                                       \
 		d->F = a->F < b->F ? a->F : b->F;                                                                      \

@@ -317,6 +317,16 @@ bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_p
 	return true;
 }
 
+void mm_take_row(struct mm_problem *p, int row)
+{
+	p->row = row;
+	p->nbatch = 0;
+	for (int d = 0; d < p->rank; d++)
+		if (d != p->row && d != p->column)
+			p->batch[p->nbatch++] = d;
+	measure(p);
+}
+
 /* Packing at run time pays from a few rows on, lanes from a few columns on, and what is packed must not overflow the scratch a thread can afford. */
 static bool applicable(const struct tw_task *task, const struct tw_target *t)
 {

@@ -66,6 +66,8 @@ struct mm_plan {
 
 /* matmul.c */
 bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_problem *p);
+/* Rows are that axis of c, which A uses and B does not; the others are batches. */
+void mm_take_row(struct mm_problem *p, int row);
 
 /* matmul_plan.c: the analytic model. Costs are cycles of one core, to compare points with. */
 void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s);
@@ -91,6 +93,12 @@ void mm_build_whole(const struct tw_task *task, const struct tw_target *t, const
 /* matmul_split.c: how many parts K is divided into for a problem that has so many core items, 1: none; the launch of such parts. */
 int64_t mm_parts(const struct mm_problem *p, int64_t items);
 void mm_build_parts(const struct mm_problem *p, int64_t parts, struct tw_launch *out);
+
+/* For schedules with a matmul among their stages: the scratch that tiles go through, and all rows of one panel. Batch axes are
+ * c's. Neither factor may be packed by items. */
+struct twir_tensor *mm_part(const struct mm_problem *p, const struct mm_plan *q);
+struct twir_stmt *mm_panel(const struct mm_problem *p, const struct mm_plan *q, struct twir_tensor *part,
+			   const struct twir_expr *panel);
 
 /* matmul_pack.c */
 const struct twir_expr *mm_inlined(const struct mm_problem *p, const struct twir_expr *e); /* producers put in */

@@ -61,7 +61,7 @@ static void part_place(const struct mm_problem *p, const struct mm_plan *q, cons
 	index[2] = v->e[1];
 }
 
-static struct twir_tensor *new_part(const struct mm_problem *p, const struct mm_plan *q)
+struct twir_tensor *mm_part(const struct mm_problem *p, const struct mm_plan *q)
 {
 	const int64_t slots = (q->blocks == 1 ? 1 : q->band) * (q->outer > 1 ? q->group : 1);
 	const struct twir_expr *shape[] = {twir_index(p->m, slots), twir_index(p->m, q->tall), twir_index(p->m, q->nr)};
@@ -320,6 +320,17 @@ static struct twir_stmt *let_reach(const struct mm_problem *p, const struct mm_p
 	return tw_let_new(m, "reach", twir_ceildiv(m, twir_index(m, q->nr), sharers), &n->reach);
 }
 
+struct twir_stmt *mm_panel(const struct mm_problem *p, const struct mm_plan *q, struct twir_tensor *part,
+			   const struct twir_expr *panel)
+{
+	const struct twir_expr *zero = twir_index(p->m, 0);
+	struct mm_plan own = *q;
+	struct nest n = {.first_row = zero, .first_panel = panel, .strips = q->strips, .part = part};
+	struct twir_stmt *body = mm_slack(&own, p);
+	twir_append(&body, sweep(p, &own, &n, zero, twir_index(p->m, 1)));
+	return body;
+}
+
 static void build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point, bool whole,
 		  struct tw_launch *out)
 {
@@ -367,7 +378,7 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 
 	const struct twir_expr *here = twir_min(m, twir_index(m, q.group), twir_sub(m, panels, x.first_panel));
 	mm_tensors(&p, &q, out, &body);
-	x.part = new_part(&p, &q);
+	x.part = mm_part(&p, &q);
 	twir_append(&body, tw_declare(m, x.part));
 	if (p.a.access == MM_PACKED) {
 		const struct twir_expr *end = mm_strip_begin(&q, &p, twir_add(m, first_strip, band));

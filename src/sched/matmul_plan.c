@@ -117,7 +117,7 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 static bool stores_straight(const struct mm_problem *p)
 {
 	const struct twir_compute *c = p->task->consumer;
-	return !p->exact && p->k_size <= 512 && tw_cost(p->c->value) <= 4 && (!c || tw_cost(c->value) <= 8);
+	return !p->exact && p->k_size <= 512 && tw_cost(p->c->value) + (c ? tw_cost(c->value) : 0) <= 12;
 }
 
 void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw_point *point)

@@ -44,6 +44,12 @@ struct tw_attention {
 	const struct twir_expr *limit;
 };
 
+/* A chain: up to three tasks one after another, each the only reader of what the one before it stores: a matmul that makes an image, a window over it, a matmul
+ * that takes the window's result. The first or the last may be missing (NULL). */
+struct tw_chain {
+	const struct tw_task *stage[3];
+};
+
 struct tw_task {
 	struct twir_module *m;
 	const char *name;	     /* "conv1_relu1": identifier, for the programs' names */
@@ -56,6 +62,8 @@ struct tw_task {
 		*rows; /* NULL, or: a row program; the anchor is its last definition, producers are inlined */
 	const struct tw_attention
 		*attention; /* NULL, or: what the anchor is the second product of; rows is NULL then */
+	const struct tw_chain
+		*chain; /* NULL, or: this task is that chain; anchor, consumer and producers are its last stage's */
 	/* keys: tensors whose values are known when the model is compiled; what is prepared joins them. NULL: prepare nothing. */
 	struct tw_map *constants;
 	bool exact; /* sums may not be regrouped in ways that lose accuracy (Winograd) */
@@ -115,6 +123,11 @@ struct twir_program *tw_rule_schedule(struct twir_module *m, const char *name, c
 
 /* attention.c: one program for the task's attention, but for its consumer. */
 struct twir_program *tw_attention_schedule(const struct tw_task *task, const struct tw_target *t);
+
+/* chain.c: cycles of one core that running the stages as one program saves, as estimated; 0 or less: let them be, or they are no chain that it serves. */
+double tw_chain_saves(const struct tw_chain *stages, const struct tw_target *t);
+/* One program for the task's chain, with all that the stages' producers and consumers are. */
+void tw_chain_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out);
 
 /* rows.c: one program for a row program; its outputs are the stored stages. */
 struct twir_program *tw_rows_schedule(struct twir_module *m, const char *name, const struct tw_rows *rows,

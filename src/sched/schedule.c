@@ -16,6 +16,8 @@ const char *tw_schedule_name(const struct tw_task *task, const struct tw_target 
 {
 	if (task->anchor->nprograms)
 		return "text";
+	if (task->chain)
+		return "chain";
 	if (task->rows || task->attention)
 		return task->rows ? "rows" : "attention";
 	const struct tw_template *chosen = choose(task, t);
@@ -90,6 +92,11 @@ void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct t
 	}
 	if (task->anchor->nprograms) {
 		fuse(task, out);
+		return;
+	}
+	if (task->chain) {
+		tw_chain_schedule(task, t, out);
+		finish(m, out);
 		return;
 	}
 	if (task->rows || task->attention) {

@@ -3,7 +3,7 @@
  * once, since the innermost window axis is written out. Tiles inside the borders go without the guards that padding needs.
  *
  * In: an anchor with one fold of constant, few taps. Constants that lanes would gather are laid out anew at compile time. */
-#include "sched/nest.h"
+#include "sched/window.h"
 
 enum { PIXELS };
 enum { MOST_TAPS = 128, MOST_COLUMNS = 11 };
@@ -64,7 +64,7 @@ static bool is_window(const struct twir_expr *fold, const struct tw_nest *n)
 	return slides(fold, n->var[n->rank - 2], fold->u.axes[fold->n - 2]);
 }
 
-static bool applicable(const struct tw_task *task, const struct tw_target *t)
+bool tw_window_match(const struct tw_task *task, const struct tw_target *t)
 {
 	const struct twir_compute *c = task->anchor;
 	const struct twir_expr *fold = only_fold(c->value);
@@ -86,11 +86,16 @@ static bool applicable(const struct tw_task *task, const struct tw_target *t)
 }
 
 /* As many accumulators as hide the latency of two units, and half of the registers at most. */
+static int default_pixels(const struct tw_target *t)
+{
+	return t->vector_registers >= 32 ? 8 : 4;
+}
+
 static void space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s)
 {
 	s->nparams = 1;
 	s->names[PIXELS] = "pixels";
-	vec_push(a, &s->points, ((struct tw_point){.value = {t->vector_registers >= 32 ? 8 : 4}}));
+	vec_push(a, &s->points, ((struct tw_point){.value = {default_pixels(t)}}));
 	vec_push(a, &s->points, ((struct tw_point){.value = {t->vector_registers >= 32 ? 4 : 6}}));
 }
 
@@ -145,23 +150,9 @@ static const struct twir_expr *conjunction(struct twir_module *m, int n, const s
 
 /* --- the schedule --- */
 
-struct window {
-	const struct tw_task *task;
-	struct twir_module *m;
-	const struct tw_target *t;
-	struct tw_nest nest;
-	const struct twir_expr *fold;
-	int64_t pixels;
-	int channel, pixel; /* axes of the nest */
-	struct twir_tensor *acc, *part;
-	const struct twir_map *tile;
-	const struct twir_expr *w0, *c0;
-	const struct twir_expr *left[2]; /* of the tile's axes */
-};
-
 /* for (j, l) in the tile on lane { target[j, l] = value } with the nest's last axes at w0 + j, c0 + l and the inner window axis at k */
-static struct twir_stmt *over_tile(const struct window *w, const struct twir_expr *k, bool bounded,
-				   struct twir_stmt *(*make)(const struct window *w, struct twir_subst *s,
+static struct twir_stmt *over_tile(const struct tw_window *w, const struct twir_expr *k, bool bounded,
+				   struct twir_stmt *(*make)(const struct tw_window *w, struct twir_subst *s,
 							     const struct twir_expr *const *at))
 {
 	struct twir_module *m = w->m;
@@ -176,25 +167,25 @@ static struct twir_stmt *over_tile(const struct window *w, const struct twir_exp
 	return tw_formap(m, 2, v, w->tile, 1, LANE, bounded ? w->left : NULL, make(w, &s, at));
 }
 
-static struct twir_stmt *make_start(const struct window *w, struct twir_subst *s, const struct twir_expr *const *at)
+static struct twir_stmt *make_start(const struct tw_window *w, struct twir_subst *s, const struct twir_expr *const *at)
 {
 	(void)s;
 	return twir_store(w->m, w->acc, 2, at, twir_neutral(w->m, w->fold->op, w->fold->type), NULL);
 }
 
-static struct twir_stmt *make_step(const struct window *w, struct twir_subst *s, const struct twir_expr *const *at)
+static struct twir_stmt *make_step(const struct tw_window *w, struct twir_subst *s, const struct twir_expr *const *at)
 {
 	const struct twir_expr *acc = twir_load(w->m, w->acc, 2, at), *one = twir_subst_expr(s, w->fold->arg[0]);
 	return twir_store(w->m, w->acc, 2, at, tw_combine(w->m, w->t, w->fold->op, acc, one), NULL);
 }
 
-static struct twir_stmt *make_part(const struct window *w, struct twir_subst *s, const struct twir_expr *const *at)
+static struct twir_stmt *make_part(const struct tw_window *w, struct twir_subst *s, const struct twir_expr *const *at)
 {
 	(void)s;
 	return twir_store(w->m, w->part, 2, at, twir_load(w->m, w->acc, 2, at), NULL);
 }
 
-static struct twir_stmt *make_store(const struct window *w, struct twir_subst *s, const struct twir_expr *const *at)
+static struct twir_stmt *make_store(const struct tw_window *w, struct twir_subst *s, const struct twir_expr *const *at)
 {
 	const struct twir_expr *place[TWIR_MAX_RANK];
 	for (int d = 0; d < w->nest.nplaces; d++)
@@ -215,7 +206,7 @@ static struct twir_stmt *specialised(struct twir_module *m, const struct twir_ex
 }
 
 /* The tile lies inside the borders: the guards hold at its corners. */
-static const struct twir_expr *inside(const struct window *w, const struct guards *g, int64_t columns)
+static const struct twir_expr *inside(const struct tw_window *w, const struct guards *g, int64_t columns)
 {
 	struct twir_module *m = w->m;
 	VEC(const struct twir_expr *) part = {0};
@@ -233,7 +224,7 @@ static const struct twir_expr *inside(const struct window *w, const struct guard
 }
 
 /* The sums of one tile. */
-static struct twir_stmt *sums(struct window *w)
+static struct twir_stmt *sums(struct tw_window *w)
 {
 	struct twir_module *m = w->m;
 	const struct twir_expr *fold = w->fold;
@@ -272,55 +263,77 @@ static struct twir_tensor *tensor2(struct twir_module *m, const char *name, cons
 
 enum { CHEAP = 8 }; /* a consumer of more operations is compiled once, in a loop over the tile */
 
+/* What a tile is, in a nest whose last axes are pixels and channels. */
+static void plan_tile(struct tw_window *w, int64_t pixels)
+{
+	struct twir_module *m = w->m;
+	const struct tw_task *task = w->task;
+	const struct tw_nest *n = &w->nest;
+	w->fold = only_fold(n->value);
+	w->channel = n->rank - 1;
+	w->pixel = n->rank - 2;
+
+	/* Balanced tiles: 28 pixels are 4 tiles of 7, not 3 of 8 and one of 4. */
+	int64_t size;
+	w->pixels = pixels;
+	if (twir_const_int(n->extent[w->pixel], &size) && size > 0) {
+		const int64_t tiles = (size + w->pixels - 1) / w->pixels;
+		w->pixels = (size + tiles - 1) / tiles;
+	}
+	const int64_t lanes = w->t->lanes;
+	const struct twir_expr *rows[] = {twir_index(m, w->pixels), twir_index(m, 1)};
+	const struct twir_expr *across[] = {twir_index(m, 1), twir_index(m, lanes)};
+	w->tile = twir_compose(m, twir_repeat(m, 2, rows, NULL), twir_spatial(m, 2, across));
+	w->acc = tensor2(m, "acc", w->fold, w->pixels, lanes, TWIR_REGISTER);
+	w->acc->mirrors = w->tile;
+	const int cost = (task->consumer ? tw_cost(task->consumer->value) : 0) + tw_cost(n->value);
+	if (cost - tw_cost(w->fold) > CHEAP)
+		w->part = tensor2(m, "part", w->fold, w->pixels, lanes, TWIR_SHARED);
+}
+
+struct twir_stmt *tw_window_tile(struct tw_window *w, const struct twir_expr *pixel, const struct twir_expr *channel)
+{
+	struct twir_module *m = w->m;
+	w->w0 = twir_mul(m, pixel, twir_index(m, w->pixels));
+	w->c0 = twir_mul(m, channel, twir_index(m, w->t->lanes));
+	w->left[0] = twir_sub(m, w->nest.extent[w->pixel], w->w0);
+	w->left[1] = twir_sub(m, w->nest.extent[w->channel], w->c0);
+	struct twir_stmt *body = NULL;
+	if (w->part)
+		twir_append(&body, tw_declare(m, w->part));
+	twir_append(&body, sums(w));
+	if (w->part)
+		twir_append(&body, over_tile(w, NULL, true, make_store));
+	return body;
+}
+
+void tw_window_begin(struct tw_window *w, const struct tw_task *task, const struct tw_target *t, int64_t pixels,
+		     struct tw_launch *out)
+{
+	const struct twir_compute *c = task->anchor;
+	*w = (struct tw_window){.task = task, .m = task->m, .t = t};
+	tw_nest_init(&w->nest, task->m, c->out->rank, c->axes, c->out->shape, c->value);
+	tw_nest_order(&w->nest, c->out);
+	tw_nest_prepare(&w->nest, task, out, w->nest.rank - 1);
+	plan_tile(w, pixels > 0 ? pixels : default_pixels(t));
+}
+
 static void build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *p,
 		  struct tw_launch *out)
 {
 	struct twir_module *m = task->m;
-	const struct twir_compute *c = task->anchor;
-	struct window w = {.task = task, .m = m, .t = t};
-	struct tw_nest *n = &w.nest;
-	tw_nest_init(n, m, c->out->rank, c->axes, c->out->shape, c->value);
-	tw_nest_order(n, c->out);
-	tw_nest_prepare(n, task, out, n->rank - 1);
-	w.fold = only_fold(n->value);
-	w.channel = n->rank - 1;
-	w.pixel = n->rank - 2;
-
-	/* Balanced tiles: 28 pixels are 4 tiles of 7, not 3 of 8 and one of 4. */
-	int64_t size;
-	w.pixels = p->value[PIXELS];
-	if (twir_const_int(n->extent[w.pixel], &size) && size > 0) {
-		const int64_t tiles = (size + w.pixels - 1) / w.pixels;
-		w.pixels = (size + tiles - 1) / tiles;
-	}
-	const int64_t lanes = t->lanes;
-	const struct twir_expr *rows[] = {twir_index(m, w.pixels), twir_index(m, 1)};
-	const struct twir_expr *across[] = {twir_index(m, 1), twir_index(m, lanes)};
-	w.tile = twir_compose(m, twir_repeat(m, 2, rows, NULL), twir_spatial(m, 2, across));
-	w.acc = tensor2(m, "acc", w.fold, w.pixels, lanes, TWIR_REGISTER);
-	w.acc->mirrors = w.tile;
-	const int cost = (task->consumer ? tw_cost(task->consumer->value) : 0) + tw_cost(n->value);
-	if (cost - tw_cost(w.fold) > CHEAP)
-		w.part = tensor2(m, "part", w.fold, w.pixels, lanes, TWIR_SHARED);
+	struct tw_window w;
+	const struct tw_nest *n = &w.nest;
+	tw_window_begin(&w, task, t, p->value[PIXELS], out);
 
 	struct twir_var *vars[TWIR_MAX_RANK];
 	const struct twir_expr *extents[TWIR_MAX_RANK];
 	for (int i = 0; i < n->rank; i++) {
-		const int64_t step = i == w.channel ? lanes : i == w.pixel ? w.pixels : 1;
+		const int64_t step = i == w.channel ? t->lanes : i == w.pixel ? w.pixels : 1;
 		vars[i] = i >= w.pixel ? tw_loop_var(m, "tile") : n->var[i];
 		extents[i] = twir_ceildiv(m, n->extent[i], twir_index(m, step));
 	}
-	w.w0 = twir_mul(m, twir_var(m, vars[w.pixel]), twir_index(m, w.pixels));
-	w.c0 = twir_mul(m, twir_var(m, vars[w.channel]), twir_index(m, lanes));
-	w.left[0] = twir_sub(m, n->extent[w.pixel], w.w0);
-	w.left[1] = twir_sub(m, n->extent[w.channel], w.c0);
-
-	struct twir_stmt *body = NULL;
-	if (w.part)
-		twir_append(&body, tw_declare(m, w.part));
-	twir_append(&body, sums(&w));
-	if (w.part)
-		twir_append(&body, over_tile(&w, NULL, true, make_store));
+	struct twir_stmt *body = tw_window_tile(&w, twir_var(m, vars[w.pixel]), twir_var(m, vars[w.channel]));
 	int64_t block[TWIR_MAX_RANK];
 	const struct twir_expr *cores;
 	tw_choose_blocks(n->rank, extents, tw_fold_work(n->value) * w.pixels, block);
@@ -330,4 +343,4 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 }
 
 const struct tw_template tw_template_window = {
-	.name = "window", .applicable = applicable, .space = space, .build = build};
+	.name = "window", .applicable = tw_window_match, .space = space, .build = build};

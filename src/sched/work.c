@@ -74,8 +74,23 @@ static const struct twir_expr *rows_work(const struct tw_task *task)
 	return twir_add(m, all, twir_mul(m, twir_index(m, 2), scores));
 }
 
+static const struct twir_expr *chain_work(const struct tw_task *task)
+{
+	const struct twir_expr *all = twir_index(task->m, 0);
+	for (int i = 0; i < TW_COUNT(task->chain->stage); i++) {
+		const struct tw_task *stage = task->chain->stage[i];
+		const struct twir_expr *work = stage ? tw_task_work(stage) : twir_index(task->m, 0);
+		if (!work)
+			return NULL;
+		all = twir_add(task->m, all, work);
+	}
+	return all;
+}
+
 const struct twir_expr *tw_task_work(const struct tw_task *task)
 {
+	if (task->chain)
+		return chain_work(task);
 	const struct twir_expr *all =
 		task->rows || task->attention ? rows_work(task) : definition_work(task->m, task->anchor);
 	if (task->consumer)

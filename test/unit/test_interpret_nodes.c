@@ -95,7 +95,7 @@ static void nodes_f32(void **state UNUSED)
 		{"min(X[2], X[6])", NAN},
 		{"max(X[6], X[2])", NAN},
 		{"max(X[2], X[6])", NAN},
-		{"min(X[0], X[1])", -0.0f},
+		{"min(X[0], X[1])", 0.0f},
 		{"minnum(X[6], X[2])", 1.5f},
 		{"minnum(X[2], X[6])", NAN},
 		{"maxnum(X[6], X[2])", 1.5f},

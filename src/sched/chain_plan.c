@@ -1,0 +1,223 @@
+/* The plan of a chain and the analytic model that says whether it pays. Input: a chain as matched. An item owns a strip of rows (and, without a projection, some
+ * panels of channels); the rows that neighbouring strips both read are made twice. What is saved: tensors between the stages that would leave the second-level
+ * cache are neither written nor read back. What is lost: rows made twice, and tiles of one row of an image instead of all its pixels. */
+#include "sched/chain_int.h"
+
+enum { MIDDLING = 64 };				/* a size that is not known */
+enum { ENOUGH_ITEMS = 16, ENOUGH_PIXELS = 56 }; /* items that keep cores busy; pixels that share a step's weights */
+enum {
+	READ_BYTES = 7,
+	WRITE_BYTES = 4,
+	NEAR_BYTES = 32
+}; /* bytes a cycle from and to beyond the second level, and within it */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t size_of(const struct chain *c, int part, int dimension)
+{
+	return most(1, tw_size_or(c->part[part].task.anchor->out->shape[dimension],
+				  dimension == CHAIN_IMAGE ? 1 : MIDDLING));
+}
+
+static int64_t l2_of(const struct chain *c)
+{
+	return c->t->l2_bytes > 0 ? c->t->l2_bytes : 256 << 10;
+}
+
+static int64_t l1_of(const struct chain *c)
+{
+	return c->t->l1_bytes > 0 ? c->t->l1_bytes : 32 << 10;
+}
+
+static double elements(const struct chain *c, int part)
+{
+	double n = 1;
+	for (int d = 0; d < CHAIN_RANK; d++)
+		n *= (double)size_of(c, part, d);
+	return n;
+}
+
+/* Rows that the window reads for `rows` of its result. */
+static int64_t reach(const struct chain *c, int64_t rows)
+{
+	return (rows - 1) * c->step + (c->taps - 1) * c->dilation + 1;
+}
+
+static int64_t ring_bytes(const struct chain *c, int64_t channels)
+{
+	return c->ring * size_of(c, CHAIN_EXPAND, CHAIN_COLUMN) * channels * 4;
+}
+
+/* Cycles of moving the ring and the expansion's operand between the first two levels, with turns of so many channels. */
+static double moving(const struct chain *c, int64_t channels)
+{
+	const struct mm_problem *p = &c->part[CHAIN_EXPAND].p;
+	const double image = elements(c, CHAIN_EXPAND) * 4, operand = image / (double)p->n_size * (double)p->k_size;
+	const double reads = (double)most(1, c->taps / c->step);
+	const double turns = (double)ceil_div(p->n_size, channels);
+	const bool near = ring_bytes(c, channels) <= l1_of(c) * 3 / 4;
+	return ((near ? 0 : image * (2 + reads)) + operand * turns) / NEAR_BYTES;
+}
+
+/* The best tile with all of K in one block and no prefetching: weights are read again soon. */
+static void plan_matmul(struct chain *c, int which)
+{
+	struct chain_part *x = &c->part[which];
+	struct tw_space s = {0};
+	bool any = false;
+	double best = 0;
+	mm_space(c->m->arena, c->t, &s);
+	for (int i = 0; i < s.points.n; i++) {
+		const struct tw_point *point = &s.points.at[i];
+		if (point->value[MM_DEPTH] || point->value[MM_AHEAD])
+			continue;
+		const double cost = mm_cost(&x->p, point);
+		const int64_t nr = (int64_t)point->value[MM_VECTORS] * c->t->lanes;
+		for (int64_t turn = 1; turn == 1 || (which == CHAIN_EXPAND && turn * nr < x->p.n_size + nr); turn++) {
+			const double all = cost + (which == CHAIN_EXPAND ? moving(c, turn * nr) : 0);
+			if (any && all >= best)
+				continue;
+			any = true;
+			best = all;
+			x->point = *point;
+			if (which == CHAIN_EXPAND)
+				c->turn = turn;
+		}
+	}
+	TW_CHECK(any, "no tile has all of K in one block");
+	mm_plan_init(&x->q, &x->p, &x->point);
+	const double value = tw_cost(x->task.anchor->value) - tw_cost(x->p.fold);
+	x->q.band = 1 << 30;
+	x->q.group = x->q.outer = 1;
+	x->q.straight = x->p.k_size <= 512 && value <= 8;
+}
+
+static void set_block(struct chain *c, int64_t block)
+{
+	const int64_t rows = reach(c, block);
+	c->block = block;
+	c->ring = 1;
+	while (c->ring < rows)
+		c->ring *= 2;
+	if (c->ring > rows + rows / 3) /* a remainder costs less than so much cache */
+		c->ring = rows;
+}
+
+/* Items: channels cost nothing to share out, strips their borders; those stay few. */
+static void plan_items(struct chain *c)
+{
+	const bool expands = c->part[CHAIN_EXPAND].given, projects = c->part[CHAIN_PROJECT].given;
+	const int64_t rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW), images = size_of(c, CHAIN_WINDOW, CHAIN_IMAGE);
+	const struct chain_part *x = &c->part[CHAIN_EXPAND];
+	const int64_t all = expands ? ceil_div(x->p.n_size, x->q.nr * c->turn) : 1; /* turns of a strip */
+	int64_t turns = all;
+	while (!projects && turns > 1 && images * ceil_div(all, turns) < ENOUGH_ITEMS)
+		turns = ceil_div(turns, 2);
+	c->group = turns * (expands ? c->turn : 1);
+	const int64_t items = images * ceil_div(all, turns);
+	const int64_t twice = expands ? most(0, reach(c, 1) - c->step) : 0, fewest = ceil_div(14 * twice, c->step);
+	const int64_t wanted = ceil_div(rows, most(1, ceil_div(ENOUGH_ITEMS, items)));
+	c->strip = least(rows, most(c->block, most(fewest, wanted)));
+	c->strip = ceil_div(rows, most(1, rows / c->strip));
+	c->strip = ceil_div(c->strip, c->block) * c->block;
+}
+
+static int64_t line_bytes(const struct chain *c)
+{
+	return size_of(c, CHAIN_WINDOW, CHAIN_COLUMN) * size_of(c, CHAIN_WINDOW, CHAIN_CHANNEL) * 4;
+}
+
+bool chain_plan(struct chain *c)
+{
+	const int64_t rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW), columns = size_of(c, CHAIN_WINDOW, CHAIN_COLUMN);
+	c->turn = 1;
+	set_block(c, least(rows, ceil_div(ENOUGH_PIXELS, columns)));
+	if (c->part[CHAIN_EXPAND].given) {
+		while (c->block > 1 && ring_bytes(c, c->t->lanes) > l1_of(c) / 2)
+			set_block(c, ceil_div(c->block, 2));
+		plan_matmul(c, CHAIN_EXPAND);
+		if (ring_bytes(c, c->turn * c->part[CHAIN_EXPAND].q.nr) > most(l1_of(c), l2_of(c) / 4))
+			return false;
+	}
+	if (c->part[CHAIN_PROJECT].given)
+		plan_matmul(c, CHAIN_PROJECT);
+	plan_items(c);
+	return !c->part[CHAIN_PROJECT].given || c->strip * line_bytes(c) <= most(l1_of(c), l2_of(c) / 2);
+}
+
+/* The share of a tensor of so many bytes that is gone from the second level when its reader comes. */
+static double far(const struct chain *c, double bytes)
+{
+	const double l2 = (double)l2_of(c);
+	return bytes <= l2 / 2 ? 0 : bytes >= l2 ? 1 : (bytes - l2 / 2) / (l2 / 2);
+}
+
+/* Cycles not spent on moving what a part makes. */
+static double traffic(const struct chain *c, int part)
+{
+	const double bytes = elements(c, part) * 4;
+	return bytes * far(c, bytes) * (1.0 / READ_BYTES + 1.0 / WRITE_BYTES);
+}
+
+/* Of the matmul as it would run on its own, and here. */
+static double alone(const struct chain *c, int part)
+{
+	const struct chain_part *x = &c->part[part];
+	const struct tw_template *t = &tw_template_matmul;
+	struct tw_space s = {0};
+	struct mm_problem p;
+	if (!mm_match(x->given, c->t, &p))
+		return 0;
+	t->space(c->m->arena, c->t, &s);
+	return mm_cost(&p, &s.points.at[t->choose(x->given, c->t, &s)]);
+}
+
+static double epilogue(const struct chain *c, int part)
+{
+	const struct chain_part *x = &c->part[part];
+	return elements(c, part) / c->t->lanes * (tw_cost(x->task.anchor->value) - tw_cost(x->p.fold));
+}
+
+double chain_saves(const struct chain *c)
+{
+	const double rows = (double)size_of(c, CHAIN_WINDOW, CHAIN_ROW);
+	double saved = 0;
+	if (c->part[CHAIN_EXPAND].given) {
+		const struct chain_part *x = &c->part[CHAIN_EXPAND];
+		const double here = mm_cost(&x->p, &x->point), strips = (double)ceil_div((int64_t)rows, c->strip);
+		const double again = (strips - 1) * (double)most(0, reach(c, 1) - c->step) /
+				     (double)size_of(c, CHAIN_EXPAND, CHAIN_ROW);
+		saved += traffic(c, CHAIN_EXPAND) + alone(c, CHAIN_EXPAND) - here;
+		saved += moving(c, INT32_MAX) -
+			 moving(c, c->turn * x->q.nr); /* what does not lie in the first level moves unfused too */
+		saved -= again * (here + epilogue(c, CHAIN_EXPAND));
+	}
+	if (c->part[CHAIN_PROJECT].given)
+		saved += traffic(c, CHAIN_WINDOW) + alone(c, CHAIN_PROJECT) -
+			 mm_cost(&c->part[CHAIN_PROJECT].p, &c->part[CHAIN_PROJECT].point);
+	/* Weights that do not stay in the first level are read again for each step. */
+	for (int i = 0; i < CHAIN_PARTS; i++) {
+		const struct mm_problem *p = &c->part[i].p;
+		if (i == CHAIN_WINDOW || !c->part[i].given)
+			continue;
+		const double weights = (double)p->k_size * (double)p->n_size * 4;
+		if (weights > (double)c->t->l1_bytes / 2)
+			saved -= weights / NEAR_BYTES *
+				 (double)(size_of(c, i, CHAIN_IMAGE) * size_of(c, CHAIN_WINDOW, CHAIN_ROW)) /
+				 (double)c->block;
+	}
+	return saved;
+}
