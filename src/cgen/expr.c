@@ -432,7 +432,7 @@ static void cast(struct cgen *g, const struct twir_expr *e)
 		cgen_call_text(g, cgen_helper_for(g, "frommask", e->type), 1, &x);
 	} else if (twir_is_float(from) && twir_is_int(to)) {
 		cgen_call_text(g, cgen_use(g->uses, "toint", x->type, e->type), 1, &x);
-	} else if (is_vector(e) && (is_wide(g, e) || is_wide(g, x))) {
+	} else if (is_vector(e) && (is_wide(g, e) || is_wide(g, x) || twir_scalar_bytes(from) == 1)) {
 		cgen_call_text(g, cgen_use(g->uses, "cvt", x->type, e->type), 1, &x);
 	} else if (is_vector(e)) {
 		put(g, "__builtin_convertvector(");

@@ -52,6 +52,18 @@ const struct twir_expr *tw_operand(struct tw_opctx *x, int i, int n, const struc
 	return tw_load_broadcast(x, tw_x(x, i), n, axes);
 }
 
+bool tw_is_zero(struct tw_opctx *x, int i)
+{
+	const double *v;
+	if (!tw_has_in(x, i))
+		return true;
+	const int n = tw_in_floats(x, i, &v);
+	int zeros = 0;
+	while (zeros < n && v[zeros] == 0)
+		zeros++;
+	return n > 0 && zeros == n;
+}
+
 void tw_elementwise(struct tw_opctx *x, tw_element_fn fn)
 {
 	const struct twir_expr **i;

@@ -21,6 +21,8 @@ const struct twir_expr *tw_operand(struct tw_opctx *x, int i, int n, const struc
 /* The only element of input i, a scalar or a tensor of sizes 1 (as tw_need_scalar makes sure in inference) */
 void tw_need_scalar(struct tw_opctx *x, int i);
 const struct twir_expr *tw_scalar(struct tw_opctx *x, int i);
+/* Is input i missing, or a constant of zeros alone? For zero points: numbers less such ones are as small as they were. */
+bool tw_is_zero(struct tw_opctx *x, int i);
 /* Element i of a constant as an expression of its compute type (f32 for f16). */
 enum twir_scalar tw_compute_type(enum twir_scalar storage);
 

@@ -85,10 +85,10 @@ static struct twir_tensor *define_sum(struct tw_opctx *x, const struct qconv *c)
 	tap[0] = i[1];
 	tap[1] = channel;
 	E v = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x), 2 + w->n, at));
-	if (tw_has_in(x, c->x_zero))
+	if (!tw_is_zero(x, c->x_zero))
 		v = twir_sub(m, v, twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x_zero), 0, NULL)));
 	E k = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->weights), 2 + w->n, tap));
-	if (tw_has_in(x, c->w_zero))
+	if (!tw_is_zero(x, c->w_zero))
 		k = twir_sub(m, k, twir_cast(m, TWIR_I32, by_channel(x, c->w_zero, i[1])));
 	const E product = twir_mul(m, tw_where_inside(x, inside, v, twir_int(m, TWIR_I32, 0)), k);
 	tw_define(x, out, axes, twir_fold(m, TWIR_Add, n, fold, extent, product));

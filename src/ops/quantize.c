@@ -236,7 +236,7 @@ static E centred(struct tw_opctx *x, struct side s, int n, E const *i, int along
 	for (int d = 0; d < t->rank; d++)
 		at[d] = t->shape[d] == twir_index(x->m, 1) ? twir_index(x->m, 0) : i[n - t->rank + d];
 	const E v = twir_cast(x->m, TWIR_I32, tw_load(x, t, t->rank, at));
-	if (!tw_has_in(x, s.zero))
+	if (tw_is_zero(x, s.zero))
 		return v;
 	struct twir_tensor *z = tw_x(x, s.zero);
 	E zero;

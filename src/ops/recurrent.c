@@ -90,8 +90,6 @@ static void infer(struct tw_opctx *x)
 /* (direction, inner, rows) of a weight (direction, rows, inner): the form that matmuls read */
 static struct twir_tensor *turned(struct tw_opctx *x, const struct tw_cell *c, int input, const char *name)
 {
-	if (c->quantized)
-		return tw_cell_dequantized(x, input, name);
 	struct twir_tensor *w = tw_x(x, input);
 	const E shape[] = {w->shape[0], w->shape[2], w->shape[1]};
 	struct twir_tensor *t = tw_temp(x, name, c->type, 3, shape);
@@ -113,11 +111,25 @@ static E bias(struct tw_opctx *x, const struct tw_cell *c, E d, E column)
 	return twir_select(m, twir_lt(m, column, times(x, 2, c->hidden)), both, w);
 }
 
+/* (direction, rows, gates * hidden): `in` (rows, input) times W */
+static struct twir_tensor *multiply(struct tw_opctx *x, const struct tw_cell *c, struct twir_tensor *in)
+{
+	struct twir_module *m = x->m;
+	struct twir_tensor *weights = turned(x, c, W, "w");
+	const E shape[] = {twir_index(m, c->directions), in->shape[0], times(x, c->gates, c->hidden)};
+	struct twir_tensor *y = tw_temp(x, "projected", c->type, 3, shape);
+	E *i;
+	struct twir_var **axes = tw_axes(x, y, &i), *k = tw_fold_axis(x, "k", c->input);
+	const E ke = twir_var(m, k), xa[] = {i[1], ke}, wa[] = {i[0], ke, i[2]};
+	const E v = twir_mul(m, tw_load(x, in, 2, xa), tw_load(x, weights, 3, wa));
+	tw_define(x, y, axes, twir_fold(m, TWIR_Add, 1, &k, &c->input, v));
+	return y;
+}
+
 /* X W of all steps: rows are (time, batch) */
 static void project(struct tw_opctx *x, struct tw_cell *c)
 {
 	struct twir_module *m = x->m;
-	struct twir_tensor *weights = turned(x, c, W, "w");
 	const E rows = twir_mul(m, c->time, c->batch), flat[] = {rows, c->input};
 	struct twir_tensor *in = tw_temp(x, "rows", c->type, 2, flat);
 	E *i;
@@ -127,18 +139,10 @@ static void project(struct tw_opctx *x, struct tw_cell *c)
 	tw_unflatten(x, i[0], 2, shape, at);
 	const E swapped[] = {at[1], at[0], i[1]}, straight[] = {at[0], at[1], i[1]};
 	tw_define(x, in, axes, tw_load(x, tw_x(x, X), 3, c->batch_first ? swapped : straight));
-	if (c->quantized)
-		in = tw_cell_rounded(x, in);
-	const E out[] = {twir_index(m, c->directions), rows, times(x, c->gates, c->hidden)};
-	struct twir_tensor *y = tw_temp(x, "projected", c->type, 3, out);
-	axes = tw_axes(x, y, &i);
-	struct twir_var *k = tw_fold_axis(x, "k", c->input);
-	const E ke = twir_var(m, k), xa[] = {i[1], ke}, wa[] = {i[0], ke, i[2]};
-	const E v = twir_mul(m, tw_load(x, in, 2, xa), tw_load(x, weights, 3, wa));
-	tw_define(x, y, axes, twir_fold(m, TWIR_Add, 1, &k, &c->input, v));
+	struct twir_tensor *y = c->quantized ? tw_cell_product(x, in, W, "projected") : multiply(x, c, in);
 	c->projected = y;
 	if (tw_has_in(x, BIAS)) {
-		c->projected = tw_temp(x, "biased", c->type, 3, out);
+		c->projected = tw_temp(x, "biased", c->type, 3, y->shape);
 		axes = tw_axes(x, c->projected, &i);
 		tw_define(x, c->projected, axes, twir_add(m, tw_load(x, y, 3, i), bias(x, c, i[0], i[2])));
 	}
@@ -216,7 +220,7 @@ static void compute(struct tw_opctx *x)
 	struct tw_cell c;
 	read_cell(x, &c);
 	project(x, &c);
-	c.weights = turned(x, &c, R, "r");
+	c.weights = c.quantized ? NULL : turned(x, &c, R, "r");
 	struct twir_tensor *h0 = initial(x, &c, INITIAL_H), *h = state(x, &c, "h_in"), *new_h, *shown;
 	struct twir_tensor *c0 = NULL, *cell = NULL, *new_cell = NULL, *all = NULL;
 	if (c.kind == TW_CELL_LSTM) {

@@ -26,7 +26,7 @@ struct tw_cell {
 	struct tw_cell_activation activation[2][3];
 	/* compute: */
 	struct twir_tensor *projected; /* (direction, time * batch, gates * hidden): X W + biases */
-	struct twir_tensor *weights;   /* R as (direction, hidden, gates * hidden) */
+	struct twir_tensor *weights;   /* R as (direction, hidden, gates * hidden); NULL when quantised */
 	struct tw_flow *loop;
 };
 
@@ -46,8 +46,8 @@ const struct twir_expr *tw_cell_length(struct tw_opctx *x, const struct twir_exp
 
 /* recurrent_quantized.c. Types and shapes of what DynamicQuantizeLSTM adds */
 void tw_cell_check_quantized(struct tw_opctx *x, const struct tw_cell *c, const struct twir_expr *columns);
-/* Each matrix of t rounded to one of 256 equal steps from its least to its greatest value, 0 among them */
-struct twir_tensor *tw_cell_rounded(struct tw_opctx *x, struct twir_tensor *t);
-struct twir_tensor *tw_cell_dequantized(struct tw_opctx *x, int input, const char *name);
+/* (direction, rows, columns): t, (rows, inner) or (direction, rows, inner), rounded to one of 256 equal steps from its least to its greatest value, 0 among
+   them, times the weights of input 1 or 2 */
+struct twir_tensor *tw_cell_product(struct tw_opctx *x, struct twir_tensor *t, int weights, const char *name);
 
 #endif

@@ -115,8 +115,8 @@ static void lstm(struct tw_opctx *x, struct tw_cell *c, struct twir_tensor *h, s
 		 struct twir_tensor **new_h, struct twir_tensor **new_state)
 {
 	struct twir_module *m = x->m;
-	struct twir_tensor *seen = c->quantized ? tw_cell_rounded(x, h) : h;
-	struct step s = {.x = x, .c = c, .product = product(x, c, seen, 0, 4)};
+	struct step s = {.x = x, .c = c};
+	s.product = c->quantized ? tw_cell_product(x, h, 2, "recurrent") : product(x, c, h, 0, 4);
 	struct twir_tensor *cy = *new_state = state_tensor(x, c, "c"), *y;
 	E *at;
 	struct twir_var **axes = tw_axes(x, cy, &at);

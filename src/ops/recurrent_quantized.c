@@ -1,8 +1,7 @@
 /* recurrent_quantized.c: DynamicQuantizeLSTM (com.microsoft): an LSTM whose weights are whole numbers of 8 bits, and
  * whose inputs and states are rounded to 256 steps before each product.
  *
- * The products of such numbers are exact in f32 (their sums below 2^24 are), so rounded values and dequantised
- * weights go through the definitions of the LSTM itself. */
+ * Products are sums of integers, scaled behind: what is rounded is the same whatever the order of the sum. */
 #include "ops/elementwise.h"
 #include "ops/recurrent.h"
 
@@ -33,20 +32,32 @@ static E within(struct tw_opctx *x, E v)
 	return twir_min(x->m, twir_max(x->m, v, tw_like(x, v, 0)), tw_like(x, v, 255));
 }
 
-struct twir_tensor *tw_cell_rounded(struct tw_opctx *x, struct twir_tensor *t)
+struct rounded {
+	struct twir_tensor *steps, *zero, *scale; /* u8, u8, f32; the last two have the leading axes alone */
+};
+
+/* Each matrix of t as one of 256 equal steps from its least to its greatest value, 0 among them */
+static struct rounded rounded(struct tw_opctx *x, struct twir_tensor *t)
 {
 	struct twir_module *m = x->m;
 	struct twir_tensor *low = extreme(x, t, "low", TWIR_Min), *high = extreme(x, t, "high", TWIR_Max);
-	struct twir_tensor *out = tw_temp(x, "rounded", TWIR_F32, t->rank, t->shape);
+	const struct rounded r = {.steps = tw_temp(x, "steps", TWIR_U8, t->rank, t->shape),
+				  .zero = tw_temp(x, "zero", TWIR_U8, low->rank, low->shape),
+				  .scale = tw_temp(x, "scale", TWIR_F32, low->rank, low->shape)};
 	E *i;
-	struct twir_var **axes = tw_axes(x, out, &i);
-	const E least = tw_load(x, low, low->rank, i), span = twir_sub(m, tw_load(x, high, high->rank, i), least);
-	const E flat = twir_eq(m, span, tw_like(x, span, 0));
-	const E scale = twir_select(m, flat, tw_like(x, span, 1), twir_div(m, span, tw_like(x, span, 255)));
-	const E zero = twir_unary(m, TWIR_Round, within(x, twir_div(m, twir_unary(m, TWIR_Neg, least), scale)));
-	const E steps = twir_unary(m, TWIR_Round, twir_div(m, tw_load(x, t, t->rank, i), scale));
-	tw_define(x, out, axes, twir_mul(m, twir_sub(m, within(x, twir_add(m, steps, zero)), zero), scale));
-	return out;
+	struct twir_var **axes = tw_axes(x, r.scale, &i);
+	const E span = twir_sub(m, tw_load(x, high, high->rank, i), tw_load(x, low, low->rank, i));
+	const E step = twir_div(m, span, tw_like(x, span, 255));
+	tw_define(x, r.scale, axes, twir_select(m, twir_eq(m, span, tw_like(x, span, 0)), tw_like(x, span, 1), step));
+	axes = tw_axes(x, r.zero, &i);
+	const E down = twir_unary(m, TWIR_Neg, tw_load(x, low, low->rank, i));
+	const E zero = twir_div(m, down, tw_load(x, r.scale, low->rank, i));
+	tw_define(x, r.zero, axes, twir_cast(m, TWIR_U8, twir_unary(m, TWIR_Round, within(x, zero))));
+	axes = tw_axes(x, r.steps, &i);
+	const E v = twir_div(m, tw_load(x, t, t->rank, i), tw_load(x, r.scale, low->rank, i));
+	const E from = twir_cast(m, TWIR_F32, tw_load(x, r.zero, low->rank, i));
+	tw_define(x, r.steps, axes, twir_cast(m, TWIR_U8, within(x, twir_add(m, twir_unary(m, TWIR_Round, v), from))));
+	return r;
 }
 
 /* Scale or zero point of a direction, or of each of its columns */
@@ -54,19 +65,30 @@ static E parameter(struct tw_opctx *x, int input, E d, E column)
 {
 	struct twir_tensor *t = tw_x(x, input);
 	const E at[] = {d, t->rank == 2 && t->shape[1] == twir_index(x->m, 1) ? twir_index(x->m, 0) : column};
-	return twir_cast(x->m, TWIR_F32, tw_load(x, t, t->rank, at));
+	return tw_load(x, t, t->rank, at);
 }
 
-struct twir_tensor *tw_cell_dequantized(struct tw_opctx *x, int input, const char *name)
+struct twir_tensor *tw_cell_product(struct tw_opctx *x, struct twir_tensor *t, int weights, const char *name)
 {
 	struct twir_module *m = x->m;
-	struct twir_tensor *w = tw_x(x, input), *t = tw_temp(x, name, TWIR_F32, 3, w->shape);
-	const int scale = input == 1 ? W_SCALE : R_SCALE;
+	struct twir_tensor *w = tw_x(x, weights);
+	const struct rounded r = rounded(x, t);
+	const int lead = t->rank - 2, scale = weights == 1 ? W_SCALE : R_SCALE;
+	const E shape[] = {w->shape[0], t->shape[lead], w->shape[2]};
+	struct twir_tensor *sum = tw_temp(x, "sum", TWIR_I32, 3, shape), *y = tw_temp(x, name, TWIR_F32, 3, shape);
 	E *i;
-	struct twir_var **axes = tw_axes(x, t, &i);
-	const E v = twir_sub(m, twir_cast(m, TWIR_F32, tw_load(x, w, 3, i)), parameter(x, scale + 1, i[0], i[2]));
-	tw_define(x, t, axes, twir_mul(m, v, parameter(x, scale, i[0], i[2])));
-	return t;
+	struct twir_var **axes = tw_axes(x, sum, &i), *k = tw_fold_axis(x, "k", w->shape[1]);
+	const E ke = twir_var(m, k), ta[] = {i[0], i[1], ke}, wa[] = {i[0], ke, i[2]};
+	const E a = twir_sub(m, twir_cast(m, TWIR_I32, tw_load(x, r.steps, t->rank, ta + 1 - lead)),
+			     twir_cast(m, TWIR_I32, tw_load(x, r.zero, lead, i)));
+	E b = twir_cast(m, TWIR_I32, tw_load(x, w, 3, wa));
+	if (!tw_is_zero(x, scale + 1))
+		b = twir_sub(m, b, twir_cast(m, TWIR_I32, parameter(x, scale + 1, i[0], i[2])));
+	tw_define(x, sum, axes, twir_fold(m, TWIR_Add, 1, &k, &w->shape[1], twir_mul(m, a, b)));
+	axes = tw_axes(x, y, &i);
+	const E step = twir_mul(m, tw_load(x, r.scale, lead, i), parameter(x, scale, i[0], i[2]));
+	tw_define(x, y, axes, twir_mul(m, twir_cast(m, TWIR_F32, tw_load(x, sum, 3, i)), step));
+	return y;
 }
 
 void tw_cell_check_quantized(struct tw_opctx *x, const struct tw_cell *c, E columns)

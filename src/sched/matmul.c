@@ -275,6 +275,16 @@ static enum mm_access how(const struct mm_problem *p, const struct mm_factor *f)
 	return f == &p->b && plain && p->n_known && p->m_known && known && rows >= SHARED_ROWS ? MM_STAGED : MM_PACKED;
 }
 
+/* Where few rows share an element of B, reading it from memory is what takes time: small integers stay small there. */
+static enum twir_scalar stored_type(const struct mm_problem *p)
+{
+	enum { FEW_ROWS = 32 };
+	if (!p->exact || !(p->row < 0 || p->m_known) || p->m_size > FEW_ROWS || p->b.access != MM_PREPARED)
+		return p->type;
+	const struct twir_expr *load = p->b.value->kind == TWIR_Cast ? p->b.value->arg[0] : p->b.value;
+	return load->kind == TWIR_Load && load->type.scalar == TWIR_I8 ? TWIR_I8 : TWIR_I16;
+}
+
 bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_problem *p)
 {
 	const struct twir_compute *c = task->anchor;
@@ -314,6 +324,8 @@ bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_p
 		split_axis(p);
 	p->a.access = p->affine ? MM_DIRECT : how(p, &p->a);
 	p->b.access = how(p, &p->b);
+	p->a.stored = p->type;
+	p->b.stored = stored_type(p);
 	return true;
 }
 

@@ -18,6 +18,7 @@ struct mm_factor {
 	bool constant;
 	enum mm_access access;
 	struct twir_tensor *tensor; /* prepared or packed */
+	enum twir_scalar stored;    /* of a prepared tensor */
 };
 
 /* C[.., i, j] = epilogue(sum over k.. of A(.., i, k..) * B(.., k.., j)): i may be missing; other axes are batches. */

@@ -106,12 +106,14 @@ static void prepare_panels(struct mm_problem *p, const struct mm_plan *q, struct
 	mm_unflat(p, add_axis(p, &x, "k", p->K), k);
 	const struct twir_expr *j = twir_add(m, twir_mul(m, panel, nr), add_axis(p, &x, "j", nr));
 	const struct twir_expr *value = value_at(p, &p->b, j, k, x.batch);
+	if (p->b.stored != p->type)
+		value = twir_cast(m, p->b.stored, value);
 	if (!(p->n_known && p->n_size % q->nr == 0))
-		value = twir_cond(m, twir_lt(m, j, p->N), value, zero(p));
+		value = twir_cond(m, twir_lt(m, j, p->N), value, twir_const_of(m, value->type, 0));
 	if (p->b.access == MM_STAGED)
 		stage(p, &x, value, out);
 	else
-		p->b.tensor = tw_prepare(p->task, out, "panels", p->type, x.rank, x.shape, x.axis, value);
+		p->b.tensor = tw_prepare(p->task, out, "panels", p->b.stored, x.rank, x.shape, x.axis, value);
 }
 
 static void prepare_rows(struct mm_problem *p, struct tw_launch *out)
@@ -263,5 +265,6 @@ const struct twir_expr *mm_b(const struct mm_problem *p, const struct twir_expr 
 	const struct twir_expr *index[TWIR_MAX_RANK];
 	if (p->b.access == MM_PACKED)
 		panel = twir_sub(p->m, panel, first);
-	return twir_load(p->m, p->b.tensor, mm_b_place(p, panel, k, j, index), index);
+	const struct twir_expr *b = twir_load(p->m, p->b.tensor, mm_b_place(p, panel, k, j, index), index);
+	return p->b.stored == p->type ? b : twir_cast(p->m, p->type, twir_cast(p->m, TWIR_I32, b));
 }

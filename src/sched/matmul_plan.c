@@ -168,7 +168,8 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 		rows * (vectors * 1.2 * (double)(q.blocks - 1) + (q.straight ? vectors : 3 + 2 * vectors));
 	const double far = strips >= 2 && block > l2 / 8 ? 0.15 : 0;
 	const double lines = strips >= 2 && block > l1 * 0.7 ? 0.3 * q.nr * bytes / 64 : 0; /* of B, a step */
-	const double stream = k * q.nr * bytes / 12; /* B itself, from beyond the second level */
+	const double stream =
+		k * q.nr * twir_scalar_bytes(p->b.stored) / 12; /* B itself, from beyond the second level */
 	double panel = per_panel * k * (1 + far) + detour + strips * k * (lines + burst(p, &q, l1, l2));
 	panel += q.ahead ? strips : panel > stream ? stream * 0.25 : 0;
 	panel = panel > stream ? panel : stream;
