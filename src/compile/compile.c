@@ -102,8 +102,10 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	twc_graph(c, model, bytes, folder); /* ONNX bytes -> graph */
 	optimise(c);			    /* graph -> graph */
 	opt_lower(c->g, &c->definitions);   /* graph -> compute definitions */
-	if (!c->o->plain)
+	if (!c->o->plain) {
+		opt_drop_checks(&c->definitions);
 		opt_merge_products(&c->definitions);
+	}
 	c->groups.apart = c->o->plain;
 	c->groups.exact = c->o->exact;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */

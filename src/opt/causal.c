@@ -5,7 +5,11 @@
  * Each comparison and constant is tried: what do the stages come to where it masks? Scores must become negative
  * beyond measure, exponentials and weights zero, and every fold must be indifferent to such elements. Then they
  * may be left out. A mask of minus infinity stands beside any other one; a finite one must be the only one, since
- * a row that is masked as a whole by two of them gives weight to all. Every row keeps an element. */
+ * a row that is masked as a whole by two of them gives weight to all, or the last element before the limit must be
+ * open to all masks. Every row keeps an element.
+ *
+ * A mask that is made once for several attentions is looked through: what its elements are is known from
+ * definitions. */
 #include "opt/rows_int.h"
 
 #include <math.h>
@@ -16,8 +20,16 @@ typedef const struct twir_expr *E;
 
 enum kind { ANY, NEGATIVE, ZERO };
 
+/* What a stage comes to with other tensors' definitions put in. */
+struct told {
+	E value;
+	VEC(E) folds;
+};
+
 struct mask {
 	struct rows_search *s;
+	struct twir_facts *facts; /* of an element */
+	const struct told *told;  /* parallel to the stages */
 	const struct tw_attention *a;
 	E cause;       /* the comparison or the load */
 	bool when;     /* a comparison: masks when it is this */
@@ -51,8 +63,8 @@ static bool is_limit(struct mask *k, E limit)
 	E base;
 	int64_t stride;
 	return !twir_uses_var(limit, s->rows->fold[0]) &&
-	       twir_linear_in(&s->facts, limit, s->rows->row[k->a->query], &base, &stride) && stride >= 0 &&
-	       twir_prove(&s->facts, twir_le(s->m, twir_index(s->m, 1), limit));
+	       twir_linear_in(k->facts, limit, s->rows->row[k->a->query], &base, &stride) && stride >= 0 &&
+	       twir_prove(k->facts, twir_le(s->m, twir_index(s->m, 1), limit));
 }
 
 /* The limit of a comparison that masks when it is k->when. */
@@ -71,9 +83,9 @@ static bool comparison_limit(struct mask *k)
 		less = !less;
 	}
 	/* Elements with a <= b are open: key + base <= 0, so key < 1 - base. */
-	if (!twir_linear_in(&k->s->facts, twir_sub(m, a, b), k->s->rows->fold[0], &base, &stride) || stride != 1)
+	if (!twir_linear_in(k->facts, twir_sub(m, a, b), k->s->rows->fold[0], &base, &stride) || stride != 1)
 		return false;
-	k->limit = rows_simple(k->s, twir_sub(m, twir_index(m, less ? 0 : 1), base));
+	k->limit = twir_simplify(k->facts, twir_sub(m, twir_index(m, less ? 0 : 1), base));
 	return is_limit(k, k->limit);
 }
 
@@ -207,7 +219,7 @@ static bool vanishes(struct mask *k)
 			if (s->members.at[n] != i)
 				continue;
 			for (int f = 0; f < stage->folds.n; f++) {
-				const enum kind body = kind_of(k, stage->folds.at[f].body);
+				const enum kind body = kind_of(k, k->told[n].folds.at[f]);
 				if (body != (stage->folds.at[f].op == TWIR_Max	 ? NEGATIVE
 					     : stage->folds.at[f].op == TWIR_Add ? ZERO
 										 : ANY) ||
@@ -216,10 +228,72 @@ static bool vanishes(struct mask *k)
 			}
 			if (!stage->row)
 				map_set_ptr(&k->kinds, stage->definition->out,
-					    (void *)(uintptr_t)kind_of(k, stage->value));
+					    (void *)(uintptr_t)kind_of(k, k->told[n].value));
 		}
 	}
 	return map_get_ptr(&k->kinds, k->a->weights) == (void *)(uintptr_t)ZERO;
+}
+
+/* ---- looking through tensors */
+
+enum { MOST_ROUNDS = 12, MOST_COST = 400 };
+
+struct seen {
+	struct rows_search *s;
+	const struct tw_attention *a;
+	int next; /* definition to look through, -1 */
+};
+
+static bool is_stage(const struct rows_search *s, const struct twir_tensor *t)
+{
+	for (int k = 0; k < s->members.n; k++)
+		if (s->stages.at[k].definition->out == t)
+			return true;
+	return false;
+}
+
+static void see_definition(void *arg, E e)
+{
+	struct seen *x = arg;
+	if (e->kind != TWIR_Load || x->next >= 0 || e->u.tensor == x->a->scores || is_stage(x->s, e->u.tensor))
+		return;
+	const int p = group_producer_of(x->s->x, e->u.tensor);
+	const struct twir_compute *c = p >= 0 ? x->s->x->def[p].c : NULL;
+	if (c && !c->nprograms && !x->s->x->def[p].constant && !tw_has_fold(c->value))
+		x->next = p;
+}
+
+static E look_through(struct rows_search *s, const struct tw_attention *a, struct twir_facts *f, E e)
+{
+	for (int round = 0; round < MOST_ROUNDS && tw_cost(e) < MOST_COST; round++) {
+		struct seen x = {.s = s, .a = a, .next = -1};
+		twir_visit_expr(e, see_definition, &x);
+		if (x.next < 0)
+			break;
+		e = twir_simplify(f, tw_inline(s->m, e, s->x->def[x.next].c));
+	}
+	return e;
+}
+
+static void know(struct twir_facts *f, struct twir_var *v, E extent)
+{
+	twir_facts_assume(f, twir_le(f->m, twir_index(f->m, 0), twir_var(f->m, v)));
+	twir_facts_assume(f, twir_lt(f->m, twir_var(f->m, v), extent));
+}
+
+static const struct told *tell(struct rows_search *s, const struct tw_attention *a, struct twir_facts *f)
+{
+	struct told *t = ARENA_ARRAY(s->x->a, struct told, s->stages.n);
+	twir_facts_init(f, s->m);
+	for (int k = 0; k < s->rows->nrow; k++)
+		know(f, s->rows->row[k], s->rows->row_extent[k]);
+	know(f, s->rows->fold[0], s->rows->fold_extent[0]);
+	for (int i = 0; i < s->stages.n; i++) {
+		t[i].value = look_through(s, a, f, s->stages.at[i].value);
+		for (int k = 0; k < s->stages.at[i].folds.n; k++)
+			vec_push(s->x->a, &t[i].folds, look_through(s, a, f, s->stages.at[i].folds.at[k].body));
+	}
+	return t;
 }
 
 struct causes {
@@ -229,32 +303,72 @@ struct causes {
 	int others; /* loads and comparisons that may be masks */
 };
 
+static bool may_mask(const struct causes *c, E e)
+{
+	return (e->kind == TWIR_Load && e->u.tensor != c->a->scores && !is_stage(c->s, e->u.tensor)) ||
+	       e->kind == TWIR_Lt || e->kind == TWIR_Le || e->kind == TWIR_Eq;
+}
+
 static void see_cause(void *arg, E e)
 {
 	struct causes *c = arg;
 	for (int i = 0; i < c->at.n; i++)
 		if (c->at.at[i] == e)
 			return;
-	c->others += (e->kind == TWIR_Load && e->u.tensor != c->a->scores) || e->kind == TWIR_Lt || e->kind == TWIR_Le;
-	for (int k = 0; k < c->s->members.n && e->kind == TWIR_Load; k++)
-		c->others -= c->s->stages.at[k].definition->out == e->u.tensor;
+	c->others += may_mask(c, e) && e->kind != TWIR_Eq;
 	if (e->kind == TWIR_Lt || e->kind == TWIR_Le || e->kind == TWIR_Load)
 		vec_push(c->s->x->a, &c->at, e);
+}
+
+static void see_mask(void *arg, E e)
+{
+	struct causes *c = arg;
+	c->others += may_mask(c, e);
+}
+
+/* Is the last element before the limit one that no mask speaks of? */
+static bool open_before_limit(struct mask *k)
+{
+	struct rows_search *s = k->s;
+	const E last = twir_sub(s->m, k->limit, twir_index(s->m, 1));
+	struct causes left = {.s = s, .a = k->a};
+	struct twir_subst at;
+	if (!twir_prove(k->facts, twir_lt(s->m, last, s->rows->fold_extent[0])))
+		return false;
+	for (int i = 0; i < s->stages.n; i++) {
+		twir_subst_init(&at, s->m);
+		twir_subst_set(&at, s->rows->fold[0], last);
+		if (!s->stages.at[i].row)
+			twir_visit_expr(twir_simplify(k->facts, twir_subst_expr(&at, k->told[i].value)), see_mask,
+					&left);
+		for (int f = 0; f < k->told[i].folds.n; f++)
+			twir_visit_expr(twir_simplify(k->facts, twir_subst_expr(&at, k->told[i].folds.at[f])), see_mask,
+					&left);
+	}
+	return left.others == 0;
 }
 
 void group_find_limit(struct rows_search *s, struct tw_attention *a)
 {
 	struct causes c = {.s = s, .a = a};
+	struct twir_facts facts;
+	const struct told *told = tell(s, a, &facts);
 	for (int i = 0; i < s->stages.n; i++) {
-		twir_visit_expr(s->stages.at[i].value, see_cause, &c);
-		for (int f = 0; f < s->stages.at[i].folds.n; f++)
-			twir_visit_expr(s->stages.at[i].folds.at[f].body, see_cause, &c);
+		twir_visit_expr(told[i].value, see_cause, &c);
+		for (int f = 0; f < told[i].folds.n; f++)
+			twir_visit_expr(told[i].folds.at[f], see_cause, &c);
 	}
 	for (int i = 0; i < c.at.n; i++)
 		for (int when = 0; when < 2; when++) {
-			struct mask k = {.s = s, .a = a, .cause = c.at.at[i], .when = when, .infinite = true};
+			struct mask k = {.s = s,
+					 .facts = &facts,
+					 .told = told,
+					 .a = a,
+					 .cause = c.at.at[i],
+					 .when = when,
+					 .infinite = true};
 			const bool found = k.cause->kind == TWIR_Load ? constant_limit(&k) : comparison_limit(&k);
-			if (!found || !vanishes(&k) || (!k.infinite && c.others > 1))
+			if (!found || !vanishes(&k) || (!k.infinite && c.others > 1 && !open_before_limit(&k)))
 				continue;
 			a->limit = k.limit;
 			return;
