@@ -5,7 +5,8 @@ a compilation with one without rewriting and fusion and with the interpreter.
 usage: test_fusion.py [SEED [MODELS [GRAPHS]]]     GRAPHS: in each model
 
 The graphs are chains of elementwise operators and movement around anchors: matmul, convolution, reductions, softmax; with
-broadcasts, second outputs, and for some a symbolic first size. TILEWRIGHT_BUILD names the folder of the build.
+broadcasts, second outputs, and for some a symbolic first size. A third of them lay results of layers, slices and inputs side
+by side, again and again. A model's outputs must be the same bits on one thread and on three. TILEWRIGHT_BUILD names the folder of the build.
 The last line is "N passed, N failed".
 """
 import os
@@ -131,7 +132,57 @@ class Maker:
             return self.node(r.choice(["ReduceMax", "ReduceMean", "ReduceL2"]), [x[0]], sizes, axes=[axis], keepdims=1)
         return self.node("Softmax", [x[0]], sizes, axis=r.choice([-1, r.randrange(len(sizes))]))
 
+    def layer(self, x, axis):
+        """Changes no size but, where the axis allows it, that of the channels or columns."""
+        sizes, r = list(x[1]), self.r
+        last = 1 if len(sizes) == 4 else len(sizes) - 1
+        before, after = sizes[last], r.randint(1, 40) if axis == last else sizes[last]
+        sizes[last] = after
+        if len(sizes) < 4:
+            return self.node("MatMul", [x[0], self.leaf([before, after])[0]], sizes)
+        side = r.choice([1, 3])
+        w = self.leaf([after, before, side, side])
+        return self.node("Conv", [x[0], w[0]], sizes, pads=[side // 2] * 4)
+
+    def join(self, parts, axis):
+        sizes = list(parts[0][1])
+        sizes[axis] = sum(p[1][axis] for p in parts)
+        return self.node("Concat", [p[0] for p in parts], sizes, axis=axis)
+
+    def split(self, x, axis):
+        sizes, size = [list(x[1]), list(x[1])], x[1][axis]
+        middle = self.r.randint(1, size - 1)
+        sizes[0][axis], sizes[1][axis] = middle, size - middle
+        names = [self.name("half") + end for end in "ab"]
+        self.nodes.append(helper.make_node("Split", [x[0], self.constant(numpy.array([middle, size - middle], numpy.int64))],
+                                           names, name="node_" + names[0], axis=axis))
+        return list(zip(names, sizes))
+
+    def side_by_side(self):
+        r, rank = self.r, self.r.randint(3, 4)
+        axis = r.randint(1, rank - 1)
+        x = self.leaf([r.choice(["n", r.randint(1, 3)]), r.randint(1, 20)] + [r.randint(2, 6) for _ in range(rank - 2)])
+        parts, y = [], x
+        for _ in range(r.randint(2, 4)):
+            y = self.layer(y, axis)
+            y = self.unary(y) if r.random() < 0.5 else y
+            if r.random() < 0.2:
+                self.output(y)
+            parts += self.split(y, axis) if r.random() < 0.3 and y[1][axis] > 1 else [y]
+            if r.random() < 0.2:
+                sizes = list(y[1])
+                sizes[axis] = r.randint(1, 5)
+                parts.append(self.leaf(sizes))
+            if len(parts) > 1 and r.random() < 0.6:
+                y = self.join(parts, axis)
+                parts = [y] if r.random() < 0.4 else parts
+        y = self.join(parts, axis)
+        self.output(self.layer(y, axis) if r.random() < 0.7 else y)
+
     def graph(self):
+        if self.r.random() < 0.33:
+            self.side_by_side()
+            return
         sizes = [self.r.randint(1, 6) for _ in range(self.r.randint(0, 2))] + [self.r.randint(1, 40)]
         if self.r.random() < 0.4:
             sizes[0] = "n"
@@ -158,10 +209,28 @@ def check(seed, graphs, folder):
     onnx.save(Maker(seed, size).model(graphs), path)
     command = [os.path.join(BUILD, "tilewright"), "run", path, "-d", f"n={size}", "--random", str(seed), "--verify", "--no-cache"]
     p = subprocess.run(command, capture_output=True, text=True, timeout=1200)
-    if p.returncode == 0:
-        return True
-    print(f"seed {seed}, {graphs} graphs: exit code {p.returncode}\n{p.stdout[-2000:]}{p.stderr[-2000:]}")
-    return False
+    if p.returncode != 0:
+        print(f"seed {seed}, {graphs} graphs: exit code {p.returncode}\n{p.stdout[-2000:]}{p.stderr[-2000:]}")
+        return False
+    return same_bits(path, size, seed, folder)
+
+
+def same_bits(path, size, seed, folder):
+    outputs = []
+    for threads in (1, 3):
+        into = os.path.join(folder, f"threads_{threads}")
+        os.makedirs(into, exist_ok=True)
+        command = [os.path.join(BUILD, "tilewright"), "run", path, "-d", f"n={size}", "--random", str(seed),
+                   "--threads", str(threads), "-o", into]
+        p = subprocess.run(command, capture_output=True, text=True, timeout=1200,
+                           env={**os.environ, "TILEWRIGHT_CACHE": os.path.join(folder, "cache")})
+        if p.returncode != 0:
+            print(f"seed {seed}, {threads} threads: exit code {p.returncode}\n{p.stderr[-2000:]}")
+            return False
+        outputs.append({f: open(os.path.join(into, f), "rb").read() for f in sorted(os.listdir(into))})
+    if outputs[0] != outputs[1] or not outputs[0]:
+        print(f"seed {seed}: one thread and three give different bits")
+    return outputs[0] == outputs[1] and bool(outputs[0])
 
 
 def main():

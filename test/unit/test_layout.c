@@ -298,6 +298,17 @@ static void test_symbolic_sizes(void **state)
 		  "i = Add g h", "j = ConvTranspose i 12 k3,3 s2 p1", "y = Conv j 3 k3,3 p1"));
 }
 
+/* What lies side by side is stored there, with strides of the whole: along channels and along rows, nested, chained, padded. */
+static void test_parts(void **state)
+{
+	(void)state;
+	check("N,7,H,9", 4, 2, DIMS(2, 7, 6, 9, 1, 7, 3, 9), "y,z,g",
+	      NET("a = Conv x 12 k3,3 p1", "b = Conv a 20 k1,1", "c = Relu b", "d = Concat a c",
+		  "e = Conv d 17 k3,3 p1", "f = Concat d e", "h = MaxPool f k3,3 s1 p1", "i = Concat h f",
+		  "j = Conv i 9 k1,1", "z = Concat j x", "q = Concat e a", "l = Conv q 8 k3,3 p1 s2",
+		  "m = Conv f 49 k3,3 p1 g49", "o = Concat m f", "y = Conv o 5 k1,1", "g = GlobalAveragePool l"));
+}
+
 static void test_one_axis(void **state)
 {
 	(void)state;
@@ -409,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_depthwise),
 		cmocka_unit_test(test_groups_and_dilations),
 		cmocka_unit_test(test_symbolic_sizes),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_one_axis),
 		cmocka_unit_test(test_three_axes),
 	};

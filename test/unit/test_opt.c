@@ -325,6 +325,123 @@ static void run(void **state)
 	arena_free(t.w.a);
 }
 
+/* --- tensors in parts --- */
+
+static tw_id concat(struct world *w, int axis, int n, const tw_id *in)
+{
+	const struct tw_attr attr = {.name = "axis", .kind = TW_ATTR_INT, .i = axis};
+	return node(w, "Concat", n, in, 1, arena_copy(w->a, &attr, sizeof(attr)));
+}
+
+#define CONCAT(w, axis, ...)                                                                                           \
+	concat((w), (axis), (int)(sizeof((tw_id[]){__VA_ARGS__}) / sizeof(tw_id)), (tw_id[]){__VA_ARGS__})
+
+static tw_id product(struct world *w, tw_id x, int64_t from, int64_t to)
+{
+	return NODE(w, "MatMul", x, constant(w, "b", 2, (int64_t[]){from, to}, 0, 0.01f));
+}
+
+/* Where t lies in its whole along the axis; -1: it is no part. */
+static int64_t place_of(const struct world *w, tw_id t)
+{
+	const struct tw_part *p = map_get_ptr(&w->groups.parts, w->g->tensors.at[t].ir);
+	int64_t at = -1;
+	if (p)
+		assert_true(twir_const_int(p->at, &at));
+	return at;
+}
+
+static const struct twir_tensor *whole_of(const struct world *w, tw_id t)
+{
+	const struct tw_part *p = map_get_ptr(&w->groups.parts, w->g->tensors.at[t].ir);
+	return p ? p->whole : NULL;
+}
+
+static void products_are_stored_side_by_side(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), a = product(w, x, 32, 48);
+	const tw_id b = NODE(w, "Relu", product(w, x, 32, 20)), y = CONCAT(w, 1, a, b);
+	output(w, y);
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 2);
+	assert_int_equal(place_of(w, a), 0);
+	assert_int_equal(place_of(w, b), 48);
+	assert_ptr_equal(whole_of(w, b), w->g->tensors.at[y].ir);
+}
+
+/* Each layer reads all before it: all lie in the last of the concatenations, the others are parts of it. */
+static void a_dense_chain_copies_nothing(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), a = product(w, x, 32, 8), b = product(w, a, 8, 8);
+	const tw_id ab = CONCAT(w, 1, a, b), c = product(w, ab, 16, 8), abc = CONCAT(w, 1, a, b, c);
+	const tw_id d = product(w, abc, 24, 8), all = CONCAT(w, 1, a, b, c, d);
+	output(w, product(w, all, 32, 4));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 5);
+	const tw_id parts[] = {a, b, c, d, ab, abc};
+	const int64_t at[] = {0, 8, 16, 24, 0, 0};
+	for (int i = 0; i < TW_COUNT(parts); i++) {
+		assert_int_equal(place_of(w, parts[i]), at[i]);
+		assert_ptr_equal(whole_of(w, parts[i]), w->g->tensors.at[all].ir);
+	}
+}
+
+/* A whole inside another one; what is in its place already is copied for the second place. */
+static void wholes_lie_in_wholes(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), a = product(w, x, 32, 8), b = product(w, x, 32, 8);
+	const tw_id inner = CONCAT(w, 1, a, b), outer = CONCAT(w, 1, product(w, x, 32, 5), inner, a);
+	output(w, outer);
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 4);
+	assert_int_equal(place_of(w, inner) + place_of(w, b), 5 + 8);
+	assert_ptr_equal(whole_of(w, inner), w->g->tensors.at[outer].ir);
+}
+
+/* A split whose halves come together again is no split. */
+static void halves_are_one_part(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), a = NODE(w, "Relu", product(w, x, 32, 24));
+	static const int64_t one[] = {1}, at[] = {0, 12, 24};
+	tw_id half[2];
+	for (int i = 0; i < 2; i++)
+		half[i] = NODE(w, "Slice", a, tw_graph_constant(w->g, "from", TWIR_I64, 1, one, &at[i]),
+			       tw_graph_constant(w->g, "to", TWIR_I64, 1, one, &at[i + 1]),
+			       tw_graph_constant(w->g, "axis", TWIR_I64, 1, one, one));
+	output(w, product(w, CONCAT(w, 1, half[0], half[1], product(w, half[1], 12, 8)), 32, 4));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 3);
+	assert_int_equal(place_of(w, a), 0);
+}
+
+/* Rotary embeddings: what is cheap to compute where it is read is not stored for the sake of a concatenation. */
+static void rotation_stays_one_task(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){16, 32}), c = input(w, "c", 2, (int64_t[]){16, 32});
+	static const int64_t zero[] = {0}, half[] = {16}, all[] = {32}, one[] = {1};
+	const tw_id from = tw_graph_constant(w->g, "zero", TWIR_I64, 1, one, zero);
+	const tw_id middle = tw_graph_constant(w->g, "half", TWIR_I64, 1, one, half);
+	const tw_id to = tw_graph_constant(w->g, "all", TWIR_I64, 1, one, all);
+	const tw_id axis = tw_graph_constant(w->g, "axis", TWIR_I64, 1, one, one);
+	const tw_id second = NODE(w, "Neg", NODE(w, "Slice", x, middle, to, axis));
+	output(w, NODE(w, "Mul", CONCAT(w, 1, second, NODE(w, "Slice", x, from, middle, axis)), c));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 1);
+	assert_int_equal(w->groups.part_list.n, 0);
+}
+
+/* An output is the caller's: an input is copied into it, the new part is stored there. */
+static void an_input_is_copied_into_an_output(struct world *w)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){4, 32}), past = input(w, "past", 2, (int64_t[]){100, 8});
+	const tw_id k = product(w, x, 32, 8);
+	output(w, CONCAT(w, 0, past, k));
+	output(w, NODE(w, "Relu", x));
+	optimise_and_group(w);
+	assert_int_equal(w->groups.list.n, 3);
+	assert_int_equal(place_of(w, k), 100);
+}
+
 int main(void)
 {
 	static void (*const checks[])(struct world *) = {chain_is_one_task,
@@ -342,7 +459,13 @@ int main(void)
 							 exact_quotients_stay,
 							 summed_quotients_become_products,
 							 exact_summed_quotients_stay,
-							 unused_nodes_vanish};
+							 unused_nodes_vanish,
+							 products_are_stored_side_by_side,
+							 a_dense_chain_copies_nothing,
+							 wholes_lie_in_wholes,
+							 halves_are_one_part,
+							 rotation_stays_one_task,
+							 an_input_is_copied_into_an_output};
 	static const char *const names[] = {"a chain is one task",
 					    "a matmul takes its epilogue",
 					    "swish joins the matmul",
@@ -358,7 +481,13 @@ int main(void)
 					    "exact quotients stay",
 					    "quotients of sums become products",
 					    "exact quotients of sums stay",
-					    "unused nodes vanish"};
+					    "unused nodes vanish",
+					    "products are stored side by side",
+					    "a dense chain copies nothing",
+					    "wholes lie in wholes",
+					    "halves are one part",
+					    "rotation stays one task",
+					    "an input is copied into an output"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
 		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = run, .initial_state = (void *)&checks[i]};
