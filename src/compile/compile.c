@@ -35,7 +35,7 @@ static void optimise(struct twc *c)
 {
 	if (!c->o->plain) {
 		opt_fold_constants(c->g);
-		opt_fold_batchnorm(c->g);
+		opt_fold_affine(c->g);
 	}
 	if (!c->o->plain && !c->o->exact)
 		opt_flush_weights(c->g);
@@ -108,6 +108,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	}
 	c->groups.apart = c->o->plain;
 	c->groups.exact = c->o->exact;
+	c->groups.fma = c->target.has_fma;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
 	if (!c->o->plain) {
 		opt_layout(&c->definitions, &c->groups); /* feature maps between tasks: channels last */

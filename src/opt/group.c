@@ -641,9 +641,11 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 		vanish_what_can(&x);
 		group_make_parts(&x, out);
 		vanish_what_can(&x);
-		group_without_quotients(&x, out->exact);
+		group_cheaper_arithmetic(&x, out->exact);
 		group_find_rows(&x);
 		join_epilogues(&x);
+		if (out->fma && !out->exact)
+			group_multiply_add(&x);
 	}
 	list_constants(&x, &out->constants);
 	map_init(&out->row_major, x.a);

@@ -70,7 +70,10 @@ void group_find_rows(struct grouping *x);
 void group_find_pieces(struct grouping *x);
 void group_make_parts(struct grouping *x, struct tw_groups *out);
 
-/* quotient.c: divisions by constants become multiplications where nothing, or little (not with exact), is lost. */
-void group_without_quotients(struct grouping *x, bool exact);
+/* cheaper.c: divisions by constants become multiplications and more of the kind, where nothing, or little (not with
+ * exact), is lost. */
+void group_cheaper_arithmetic(struct grouping *x, bool exact);
+/* Comes after what looks for sums and products. */
+void group_multiply_add(struct grouping *x);
 
 #endif

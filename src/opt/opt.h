@@ -8,9 +8,9 @@
 /* fold.c: nodes whose inputs are all constant and whose outputs are small (64 KiB) are evaluated by the interpreter; the rest of the constant part of the graph
    is compiled like any kernel and run once, at compile time. */
 void opt_fold_constants(struct tw_graph *g);
-/* conv_batchnorm.c: Conv followed by BatchNormalization with constant statistics becomes one Conv: weights and bias are scaled in f64 and rounded once.
-   Changes rounding: relative error of an element at most about 2 ulp of the products' sum. */
-void opt_fold_batchnorm(struct tw_graph *g);
+/* conv_affine.c: Conv followed by BatchNormalization with constant statistics, or by arithmetic with constants of a channel, becomes one Conv: weights and bias are
+   scaled in f64 and rounded once. Changes rounding: relative error of an element at most about 2 ulp of the products' sum. */
+void opt_fold_affine(struct tw_graph *g);
 /* subnormal.c: subnormal weights and biases of convolutions and products become zero. */
 void opt_flush_weights(struct tw_graph *g);
 /* dead.c: nodes whose outputs nothing needs. */
@@ -53,6 +53,7 @@ struct tw_part {
 struct tw_groups {
 	bool apart;		     /* set by the caller: each definition stays a task of its own */
 	bool exact;		     /* set by the caller: of all tasks */
+	bool fma;		     /* set by the caller: the machine multiplies and adds in one step */
 	VEC(struct tw_group *) list; /* in an order that respects dependences */
 	struct tw_map constants;     /* keys: tensors that depend on constants only */
 	struct tw_map row_major;     /* keys: tensors that others than tasks read: outputs, host operators' operands,

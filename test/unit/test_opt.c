@@ -63,7 +63,7 @@ static void optimise_and_group(struct world *w)
 	struct tw_definitions d;
 	tw_infer(w->g);
 	opt_fold_constants(w->g);
-	opt_fold_batchnorm(w->g);
+	opt_fold_affine(w->g);
 	opt_remove_dead(w->g);
 	opt_lower(w->g, &d);
 	opt_group(&d, &w->groups);
@@ -162,6 +162,31 @@ static void batchnorm_folds(struct world *w)
 			assert_float_equal(nb[c5], c5 - (2 + c5) * factor, 1e-5);
 		}
 	}
+}
+
+/* ((conv * 2 + b[c]) -> 1 - that) / 4; what lies along another axis, or is used twice, stays. */
+static void constants_of_channels_fold(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 3, 6, 6}),
+		    k = constant(w, "w", 4, (int64_t[]){6, 3, 1, 1}, -1, 0.25f);
+	const tw_id two = constant(w, "two", 1, (int64_t[]){1}, 2, 0), one = constant(w, "one", 0, NULL, 1, 0);
+	const tw_id b = constant(w, "b", 4, (int64_t[]){1, 6, 1, 1}, 3, 1),
+		    columns = constant(w, "columns", 1, (int64_t[]){6}, 0, 1);
+	const tw_id scaled = NODE(w, "Add", b, NODE(w, "Mul", NODE(w, "Conv", x, k), two));
+	output(w, NODE(w, "Div", NODE(w, "Sub", one, scaled), constant(w, "four", 0, NULL, 4, 0)));
+	output(w, NODE(w, "Add", NODE(w, "Conv", x, k), columns));
+	const tw_id shared = NODE(w, "Conv", x, k);
+	output(w, NODE(w, "Mul", shared, two));
+	output(w, NODE(w, "Neg", shared));
+	optimise_and_group(w);
+	assert_int_equal(live_nodes(w), 1 + 2 + 3);
+	const struct tw_node *n = &w->g->nodes.at[4];
+	assert_string_equal(n->op->name, "Conv");
+	const float *nw = w->g->tensors.at[n->in[1]].data, *nb = w->g->tensors.at[n->in[2]].data;
+	for (int i = 0; i < 18; i++)
+		assert_float_equal(nw[i], -(-1 + 0.25 * i) * 2 / 4, 1e-6);
+	for (int i = 0; i < 6; i++)
+		assert_float_equal(nb[i], (1.0 - (3 + i)) / 4, 1e-6);
 }
 
 /* Only where they are factors or biases: a quotient by the same tensor must not become infinite. */
@@ -292,6 +317,54 @@ static void exact_summed_quotients_stay(struct world *w)
 {
 	w->groups.exact = true;
 	assert_int_equal(summed_quotients_left(w), 3);
+}
+
+static void see_step(void *arg, const struct twir_expr *e)
+{
+	*(int *)arg += e->kind == TWIR_Fma;
+}
+
+static int steps(const struct twir_expr *e)
+{
+	int n = 0;
+	twir_visit_expr(e, see_step, &n);
+	return n;
+}
+
+/* 2 * conv + 1 behind an activation; a difference of two products, and what no sum precedes, stay. */
+static void multiplies_and_adds(struct world *w, bool fma, int expected)
+{
+	const tw_id x = input(w, "x", 2, (int64_t[]){8, 100}), y = input(w, "y", 2, (int64_t[]){9, 100});
+	const tw_id k = constant(w, "k", 2, (int64_t[]){100, 100}, 0, 1e-4f);
+	const tw_id two = constant(w, "two", 0, NULL, 2, 0), one = constant(w, "one", 0, NULL, 1, 0);
+	output(w, NODE(w, "Add", NODE(w, "Mul", NODE(w, "Relu", NODE(w, "MatMul", x, k)), two), one));
+	const tw_id z = NODE(w, "MatMul", y, k);
+	output(w, NODE(w, "Add", NODE(w, "Mul", z, two), NODE(w, "Mul", z, constant(w, "three", 0, NULL, 3, 0))));
+	output(w, NODE(w, "Add", NODE(w, "Mul", x, two), one));
+	w->groups.fma = fma;
+	optimise_and_group(w);
+	int n = 0;
+	for (int i = 0; i < w->groups.list.n; i++) {
+		const struct tw_task *t = &w->groups.list.at[i]->task;
+		n += steps(t->anchor->value) + (t->consumer ? steps(t->consumer->value) : 0);
+	}
+	assert_int_equal(n, expected);
+}
+
+static void sums_of_products_take_one_step(struct world *w)
+{
+	multiplies_and_adds(w, true, 1);
+}
+
+static void no_step_without_the_instruction(struct world *w)
+{
+	multiplies_and_adds(w, false, 0);
+}
+
+static void exact_sums_take_two_steps(struct world *w)
+{
+	w->groups.exact = true;
+	multiplies_and_adds(w, true, 0);
 }
 
 static void unused_nodes_vanish(struct world *w)
@@ -451,6 +524,7 @@ int main(void)
 							 shared_anchor_stays,
 							 batchnorm_folds,
 							 subnormal_weights_are_zeros,
+							 constants_of_channels_fold,
 							 small_constants_fold,
 							 large_constants_are_set_up,
 							 windows_do_not_repeat_work,
@@ -459,6 +533,9 @@ int main(void)
 							 exact_quotients_stay,
 							 summed_quotients_become_products,
 							 exact_summed_quotients_stay,
+							 sums_of_products_take_one_step,
+							 no_step_without_the_instruction,
+							 exact_sums_take_two_steps,
 							 unused_nodes_vanish,
 							 products_are_stored_side_by_side,
 							 a_dense_chain_copies_nothing,
@@ -473,6 +550,7 @@ int main(void)
 					    "a shared anchor stays",
 					    "batch normalisation folds into a convolution",
 					    "subnormal weights are zeros",
+					    "constants of channels fold into a convolution",
 					    "small constants fold",
 					    "large constants are set up",
 					    "windows do not repeat work",
@@ -481,6 +559,9 @@ int main(void)
 					    "exact quotients stay",
 					    "quotients of sums become products",
 					    "exact quotients of sums stay",
+					    "sums of products take one step",
+					    "no step without the instruction",
+					    "exact sums take two steps",
 					    "unused nodes vanish",
 					    "products are stored side by side",
 					    "a dense chain copies nothing",
