@@ -6,6 +6,9 @@
  * transpose back) is compiled once. A block of scores stays in the caches. Where elements are known to have no
  * weight (a causal mask), whole panels of keys are left out.
  *
+ * Few queries (a step of decoding) do not repay packing: keys are then read where they lie, one by one, against
+ * queries that lie across the lanes, and values where they lie too.
+ *
  * Input: a task with attention. Output: a program over compute tensors. The order of all sums is that of the
  * unfused programs. */
 #include "sched/rows_int.h"
@@ -15,6 +18,7 @@ typedef const struct twir_expr *E;
 #define BLOCK 32  /* queries of a block: its scores over a thousand keys are 128 KiB */
 #define BAND  256 /* queries of an item: packing a head's keys and values is small beside the products then */
 #define FEW   4	  /* heads; with fewer, bands are shorter so that cores find work */
+#define KEYS  8	  /* that few queries are multiplied with at a time: as many chains of sums as hide their latency */
 
 static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
 
@@ -27,7 +31,9 @@ struct attend {
 	const struct twir_map *tile;
 	E keys, depth, columns, queries;
 	struct twir_tensor *kt, *vt, *qs, *s, *part;
-	E i1, here, limit; /* first query of the block, how many, how many keys count */
+	struct twir_tensor *qt, *st; /* for few queries: [depth, query], [key, query] */
+	bool few;		     /* the statements made now are for few queries */
+	E i1, here, limit;	     /* first query of the block, how many, how many keys count */
 };
 
 static struct twir_tensor *scratch(struct attend *x, const char *name, int rank, E const *shape)
@@ -102,25 +108,100 @@ static struct twir_stmt *pack_queries(struct attend *x)
 	return tw_formap(m, 2, v.v, map, 1, LANE, bound, store);
 }
 
-/* acc = sum over n of left[it * mr + i, n] * right[panel, n, j], for one tile, left in acc */
+struct search {
+	const struct tw_attention *a;
+	bool work;
+};
+
+static void see_work(void *arg, E e)
+{
+	struct search *s = arg;
+	const struct tw_attention *a = s->a;
+	if (e->kind == TWIR_Div || e->kind == TWIR_Mod)
+		s->work |=
+			twir_uses_var(e, a->depth) || twir_uses_var(e, a->column) || twir_uses_var(e, a->rows->fold[0]);
+}
+
+/* A load at a place that is plain arithmetic of what changes in the loops. */
+static bool is_place(const struct tw_attention *a, E e)
+{
+	struct search s = {.a = a};
+	twir_visit_expr(e, see_work, &s);
+	return e->kind == TWIR_Load && e->nidx == e->n && !s.work;
+}
+
+/* Keys or values that are read where they lie: those of elements `from` to `to` of a row. */
+struct piece {
+	E value, from, to;
+};
+
+/* A constant factor of all keys (the root of the scale) goes to the queries; 1: none. */
+static E scale_of(struct attend *x, E *value)
+{
+	const E e = *value;
+	for (int i = 0; e->kind == TWIR_Mul && i < 2; i++)
+		if (e->arg[i]->kind == TWIR_Const) {
+			*value = e->arg[1 - i];
+			return e->arg[i];
+		}
+	return twir_const_of(x->m, e->type, 1);
+}
+
+/* One piece, or two: what a cache has of former steps and what is new. 0: they cannot be read in place. */
+static int pieces(struct attend *x, E value, struct piece *out)
+{
+	struct twir_module *m = x->m;
+	const E key = twir_var(m, x->a->rows->fold[0]), zero = index_of(x, 0);
+	if (is_place(x->a, value)) {
+		out[0] = (struct piece){value, zero, x->limit};
+		return 1;
+	}
+	if (value->kind != TWIR_Cond || value->arg[0]->kind != TWIR_Lt || value->arg[0]->arg[0] != key ||
+	    twir_uses_var(value->arg[0]->arg[1], x->a->rows->fold[0]) || !is_place(x->a, value->arg[1]) ||
+	    !is_place(x->a, value->arg[2]))
+		return 0;
+	const E border = value->arg[0]->arg[1];
+	out[0] = (struct piece){value->arg[1], zero, twir_min(m, border, x->limit)};
+	out[1] = (struct piece){value->arg[2], border, twir_max(m, border, x->limit)};
+	return 2;
+}
+
+/* Whole panels of values can be read where they lie. */
+static bool values_in_place(struct attend *x)
+{
+	struct piece unused[2];
+	int64_t n;
+	return pieces(x, x->a->v, unused) > 0 && twir_const_int(x->columns, &n) && n % x->nr == 0;
+}
+
+/* acc = sum over n of left[it * mr + i, n] * right[panel, n, j], for one tile, left in acc; right NULL: the values
+ * where they lie */
 static struct twir_stmt *tile_product(struct attend *x, struct twir_tensor *acc, struct twir_tensor *left, E it,
 				      struct twir_tensor *right, E panel, E n)
 {
 	struct twir_module *m = x->m;
 	struct twir_stmt *body = NULL;
 	const E zero = twir_const_of(m, twir_scalar_type(x->type), 0);
-	struct twir_var *k = tw_loop_var(m, "n");
+	struct piece piece[2] = {{NULL, index_of(x, 0), n}};
+	const int count = right ? 1 : pieces(x, x->a->v, piece);
 	struct pair v = fresh(m, "i", "j");
 	acc->mirrors = x->tile;
 	twir_append(&body, tw_declare(m, acc));
 	twir_append(&body, tw_formap(m, 2, v.v, x->tile, 1, LANE, NULL, twir_store(m, acc, 2, v.e, zero, NULL)));
-	v = fresh(m, "i", "j");
-	const E row = twir_add(m, twir_mul(m, it, index_of(x, x->mr)), v.e[0]);
-	const E l[] = {row, twir_var(m, k)}, r[] = {panel, twir_var(m, k), v.e[1]};
-	const E a = twir_load(m, left, 2, l), b = twir_load(m, right, 3, r), c = twir_load(m, acc, 2, v.e);
-	const E sum = x->t->has_fma ? twir_fma(m, a, b, c) : twir_add(m, c, twir_mul(m, a, b));
-	twir_append(&body, tw_for(m, k, n,
-				  tw_formap(m, 2, v.v, x->tile, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL))));
+	for (int i = 0; i < count; i++) {
+		struct twir_var *k = tw_loop_var(m, "n");
+		v = fresh(m, "i", "j");
+		const E at = twir_add(m, piece[i].from, twir_var(m, k));
+		const E l[] = {twir_add(m, twir_mul(m, it, index_of(x, x->mr)), v.e[0]), at}, r[] = {panel, at, v.e[1]};
+		const E column = twir_add(m, twir_mul(m, panel, index_of(x, x->nr)), v.e[1]);
+		const E a = twir_load(m, left, 2, l), c = twir_load(m, acc, 2, v.e);
+		const E b = right ? twir_load(m, right, 3, r)
+				  : with(x, with(x, piece[i].value, x->a->rows->fold[0], at), x->a->column, column);
+		const E sum = x->t->has_fma ? twir_fma(m, a, b, c) : twir_add(m, c, twir_mul(m, a, b));
+		struct twir_stmt *step =
+			tw_formap(m, 2, v.v, x->tile, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL));
+		twir_append(&body, tw_for(m, k, twir_sub(m, piece[i].to, piece[i].from), step));
+	}
 	return body;
 }
 
@@ -158,7 +239,8 @@ static struct twir_stmt *result(struct attend *x, struct twir_tensor *out)
 	struct twir_module *m = x->m;
 	struct twir_var *p = tw_loop_var(m, "p"), *it = tw_loop_var(m, "ti");
 	struct twir_tensor *acc = accumulator(x);
-	struct twir_stmt *body = tile_product(x, acc, x->s, twir_var(m, it), x->vt, twir_var(m, p), x->limit);
+	struct twir_tensor *right = x->few && values_in_place(x) ? NULL : x->vt;
+	struct twir_stmt *body = tile_product(x, acc, x->s, twir_var(m, it), right, twir_var(m, p), x->limit);
 	struct pair v = fresh(m, "i", "j");
 	twir_append(&body, tw_formap(m, 2, v.v, x->tile, 1, LANE, NULL,
 				     twir_store(m, x->part, 2, v.e, twir_load(m, acc, 2, v.e), NULL)));
@@ -173,6 +255,73 @@ static struct twir_stmt *result(struct attend *x, struct twir_tensor *out)
 	twir_append(&body, tw_formap(m, 2, v.v, x->tile, 1, LANE, bound,
 				     twir_store(m, out, out->rank, place, twir_load(m, x->part, 2, v.e), NULL)));
 	return tiles(x, p, x->columns, it, body);
+}
+
+/* Queries across the lanes: qt[d, i], zero beyond the last. */
+static struct twir_stmt *pack_few_queries(struct attend *x)
+{
+	struct twir_module *m = x->m;
+	struct pair v = fresh(m, "d", "i");
+	E extent[] = {x->depth, index_of(x, 1)}, lanes[] = {index_of(x, 1), index_of(x, x->lanes)};
+	const struct twir_map *map = twir_compose(m, twir_repeat(m, 2, extent, NULL), twir_spatial(m, 2, lanes));
+	const E i = twir_add(m, x->i1, v.e[1]);
+	E keys = x->a->k;
+	const E query = with(x, with(x, x->a->q, x->a->rows->row[x->a->query], i), x->a->depth, v.e[0]);
+	const E value = twir_mul(m, query, scale_of(x, &keys));
+	const E zero = twir_const_of(m, twir_scalar_type(x->type), 0);
+	return tw_formap(m, 2, v.v, map, 1, LANE, NULL,
+			 twir_store(m, x->qt, 2, v.e, twir_cond(m, twir_lt(m, i, x->queries), value, zero), NULL));
+}
+
+/* st[key, i] = sum over d of k[key, d] * qt[d, i], some keys of a piece at a time; keys beyond the last repeat it. */
+static struct twir_stmt *few_sums(struct attend *x, const struct piece *piece)
+{
+	struct twir_module *m = x->m;
+	const E shape[] = {index_of(x, KEYS), index_of(x, x->lanes)}, one = index_of(x, 1);
+	E extent[] = {index_of(x, KEYS), one}, lanes[] = {one, index_of(x, x->lanes)};
+	const struct twir_map *map = twir_compose(m, twir_repeat(m, 2, extent, NULL), twir_spatial(m, 2, lanes));
+	struct twir_tensor *acc = twir_tensor_new(m, "acc", x->type, 2, shape, TWIR_REGISTER);
+	struct twir_var *b = tw_loop_var(m, "kb"), *d = tw_loop_var(m, "d");
+	const E first = twir_add(m, piece->from, twir_mul(m, twir_var(m, b), index_of(x, KEYS))), de = twir_var(m, d);
+	const E zero = twir_const_of(m, twir_scalar_type(x->type), 0);
+	struct twir_stmt *body = tw_declare(m, acc);
+	acc->mirrors = map;
+	struct pair v = fresh(m, "i", "j");
+	twir_append(&body, tw_formap(m, 2, v.v, map, 1, LANE, NULL, twir_store(m, acc, 2, v.e, zero, NULL)));
+	v = fresh(m, "i", "j");
+	const E key = twir_min(m, twir_add(m, first, v.e[0]), twir_sub(m, piece->to, one)), q[] = {de, v.e[1]};
+	const E k = with(x, with(x, piece->value, x->a->rows->fold[0], key), x->a->depth, de);
+	const E qe = twir_load(m, x->qt, 2, q), c = twir_load(m, acc, 2, v.e);
+	const E sum = x->t->has_fma ? twir_fma(m, k, qe, c) : twir_add(m, c, twir_mul(m, k, qe));
+	twir_append(&body, tw_for(m, d, x->depth,
+				  tw_formap(m, 2, v.v, map, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL))));
+	v = fresh(m, "i", "j");
+	const E at[] = {twir_add(m, first, v.e[0]), v.e[1]};
+	twir_append(&body, tw_formap(m, 2, v.v, map, 1, LANE, NULL,
+				     twir_store(m, x->st, 2, at, twir_load(m, acc, 2, v.e), NULL)));
+	return tw_for(m, b, twir_ceildiv(m, twir_sub(m, piece->to, piece->from), index_of(x, KEYS)), body);
+}
+
+/* Their sums as rows, as many as the second product's tiles read. */
+static struct twir_stmt *few_scores(struct attend *x)
+{
+	struct twir_module *m = x->m;
+	struct twir_stmt *body = NULL;
+	struct piece piece[2];
+	E keys = x->a->k;
+	scale_of(x, &keys);
+	const int count = pieces(x, keys, piece);
+	for (int i = 0; i < count; i++)
+		twir_append(&body, few_sums(x, &piece[i]));
+	struct twir_var *r = tw_loop_var(m, "r"), *key = tw_loop_var(m, "key");
+	const E lanes[] = {index_of(x, x->lanes)}, times[] = {twir_ceildiv(m, x->limit, lanes[0])};
+	const struct twir_map *map = twir_compose(m, twir_repeat(m, 1, times, NULL), twir_spatial(m, 1, lanes));
+	const E last = index_of(x, x->lanes - 1), to[] = {twir_var(m, r), twir_var(m, key)};
+	const E from[] = {to[1], twir_min(m, to[0], last)};
+	struct twir_stmt *turn = tw_formap(m, 1, &key, map, 1, LANE, &x->limit,
+					   twir_store(m, x->s, 2, to, twir_load(m, x->st, 2, from), NULL));
+	twir_append(&body, tw_for(m, r, twir_roundup(m, x->here, index_of(x, x->mr)), turn));
+	return body;
 }
 
 /* The stages of each row of the block. */
@@ -212,8 +361,8 @@ static struct twir_stmt *block(struct attend *x, struct twir_tensor *out, E firs
 		most = twir_max(m, twir_min(m, most, x->keys), twir_min(m, x->keys, index_of(x, 1)));
 		twir_append(&body, tw_let_new(m, "keys", most, &x->limit));
 	}
-	twir_append(&body, pack_queries(x));
-	twir_append(&body, scores(x));
+	twir_append(&body, x->few ? pack_few_queries(x) : pack_queries(x));
+	twir_append(&body, x->few ? few_scores(x) : scores(x));
 	twir_append(&body, weights(x));
 	twir_append(&body, result(x, out));
 	return body;
@@ -237,12 +386,25 @@ static void prepare(struct attend *x, const struct tw_task *task)
 	x->tile = twir_compose(m, twir_repeat(m, 2, tile, NULL), twir_spatial(m, 2, lanes));
 	const E nr = index_of(x, x->nr), rows = index_of(x, BLOCK), panels = twir_ceildiv(m, x->keys, nr);
 	const E kt[] = {panels, x->depth, nr}, vt[] = {twir_ceildiv(m, x->columns, nr), x->keys, nr};
+	const E qt[] = {x->depth, index_of(x, x->lanes)};
+	const E st[] = {twir_add(m, x->keys, index_of(x, KEYS)), index_of(x, x->lanes)};
 	const E qs[] = {rows, x->depth}, s[] = {rows, twir_mul(m, panels, nr)}, part[] = {index_of(x, x->mr), nr};
 	x->kt = scratch(x, "keys", 3, kt);
 	x->vt = scratch(x, "values", 3, vt);
 	x->qs = scratch(x, "queries", 2, qs);
 	x->s = scratch(x, "scores", 2, s);
 	x->part = scratch(x, "part", 2, part);
+	x->qt = scratch(x, "queries", 2, qt);
+	x->st = scratch(x, "sums", 2, st);
+}
+
+static struct twir_stmt *declare(struct attend *x)
+{
+	struct twir_tensor *all[] = {x->kt, x->vt, x->qs, x->s, x->part, x->qt, x->st};
+	struct twir_stmt *list = NULL;
+	for (int i = 0; i < TW_COUNT(all); i++)
+		twir_append(&list, tw_declare(x->m, all[i]));
+	return list;
 }
 
 struct twir_program *tw_attention_schedule(const struct tw_task *task, const struct tw_target *t)
@@ -271,16 +433,28 @@ struct twir_program *tw_attention_schedule(const struct tw_task *task, const str
 	extent[rows->nrow - 1] = twir_ceildiv(m, x.queries, band);
 	for (int k = 0; k < rows->nrow; k++)
 		cores = twir_mul(m, cores, extent[k]);
-	struct twir_tensor *all[] = {x.kt, x.vt, x.qs, x.s, x.part};
-	struct twir_stmt *body = NULL;
-	for (int i = 0; i < TW_COUNT(all); i++)
-		twir_append(&body, tw_declare(m, all[i]));
-	twir_append(&body, pack(&x, x.kt, a->k, a->depth, x.depth, rows->fold[0], x.keys));
-	twir_append(&body, pack(&x, x.vt, a->v, rows->fold[0], x.keys, a->column, x.columns));
 	const E first = twir_mul(m, twir_var(m, queries), band);
 	const E mine = twir_min(m, band, twir_sub(m, x.queries, first));
-	twir_append(&body, tw_for(m, number, twir_ceildiv(m, mine, index_of(&x, BLOCK)),
+	struct twir_stmt *body = declare(&x);
+	struct twir_stmt *many = pack(&x, x.kt, a->k, a->depth, x.depth, rows->fold[0], x.keys);
+	twir_append(&many, pack(&x, x.vt, a->v, rows->fold[0], x.keys, a->column, x.columns));
+	twir_append(&many, tw_for(m, number, twir_ceildiv(m, mine, index_of(&x, BLOCK)),
 				  block(&x, task->anchor->out, first, mine, twir_var(m, number))));
+	struct piece unused[2];
+	E keys = a->k;
+	scale_of(&x, &keys);
+	x.limit = x.keys;
+	if (pieces(&x, keys, unused)) {
+		struct twir_stmt *s = twir_stmt_new(m, TWIR_IF);
+		x.few = true;
+		s->u.branch.cond = twir_le(m, x.queries, index_of(&x, x.lanes));
+		if (!values_in_place(&x))
+			s->u.branch.body = pack(&x, x.vt, a->v, rows->fold[0], x.keys, a->column, x.columns);
+		twir_append(&s->u.branch.body, block(&x, task->anchor->out, first, mine, index_of(&x, 0)));
+		s->u.branch.other = many;
+		many = s;
+	}
+	twir_append(&body, many);
 	body = tw_formap(m, rows->nrow, vars, twir_spatial(m, rows->nrow, extent), 1, CORE, NULL,
 			 twir_subst_block(&s, body));
 	return tw_program_new(m, task->name, cores, x.lanes, body);
