@@ -18,8 +18,13 @@ int cmd_info(const struct args *a)
 int cmd_check(const struct args *a)
 {
 	char *table;
-	const tilewright_status s = tilewright_check_file(a->files[0], &table);
 	struct problem p;
+	tilewright_options *o;
+	const int wrong = cli_make_options(a, true, &o, &p);
+	if (wrong)
+		return cli_fail(&p), wrong;
+	const tilewright_status s = tilewright_check_file(a->files[0], o, &table);
+	tilewright_free_options(o);
 	if (table)
 		cli_print_text(stdout, table);
 	else if (s != TILEWRIGHT_OK)

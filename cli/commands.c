@@ -376,7 +376,7 @@ static const struct command_option test_options[] = {
 	O_EXACT,
 	O_NO_CACHE,
 	{0}};
-static const struct command_option check_options[] = {{0}};
+static const struct command_option check_options[] = {O_OP, {0}};
 static const struct command_option show_options[] = {
 	O_DIM,	    O_FIX, {"--dump", "DIR", "write the program after each pass as text into DIR", take_dump},
 	O_OP,	    O_ISA, O_EXACT,

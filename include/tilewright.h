@@ -219,9 +219,11 @@ typedef struct tilewright_step {
 TILEWRIGHT_API int tilewright_count_steps(const tilewright_model *model);
 TILEWRIGHT_API tilewright_status tilewright_get_step(const tilewright_model *model, int step, tilewright_step *out);
 
-/* What of an ONNX file is supported, as a table; freed by tilewright_free_text. TILEWRIGHT_OK: all of it;
-   TILEWRIGHT_ERROR_UNSUPPORTED: not all, and the table is there too; otherwise *table is NULL. */
-TILEWRIGHT_API tilewright_status tilewright_check_file(const char *path, char **table);
+/* What of an ONNX file is supported, as a table; freed by tilewright_free_text. Of the options (NULL: none) only operators
+   matter. TILEWRIGHT_OK: all of it; TILEWRIGHT_ERROR_UNSUPPORTED: not all, and the table is there too; otherwise *table is
+   NULL. */
+TILEWRIGHT_API tilewright_status tilewright_check_file(const char *path, const tilewright_options *options,
+						       char **table);
 
 /* ---- contexts ---- */
 

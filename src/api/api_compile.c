@@ -163,12 +163,13 @@ tilewright_status tilewright_save_model(const tilewright_model *model, const cha
 	return (tilewright_status)twrt_image_save(path, image, bytes, tilewright_error_slot());
 }
 
-tilewright_status tilewright_check_file(const char *path, char **table)
+tilewright_status tilewright_check_file(const char *path, const tilewright_options *options, char **table)
 {
 	struct tw_error *e = tilewright_error_slot();
 	if (path == NULL || table == NULL)
 		return API_FAIL(TW_ERR_USAGE, "path or table is NULL");
 	*table = NULL;
+	const struct tw_compile_options o = tilewright_compile_options(options);
 	struct file f;
 	char folder[4096];
 	enum tw_code code = map_file(path, &f, e);
@@ -176,7 +177,7 @@ tilewright_status tilewright_check_file(const char *path, char **table)
 		return (tilewright_status)code;
 	code = folder_of(path, folder, sizeof(folder), e);
 	if (code == TW_ERR_OK)
-		code = tw_check(f.at ? f.at : "", f.bytes, folder, table, e);
+		code = tw_check(f.at ? f.at : "", f.bytes, folder, &o, table, e);
 	unmap_file(&f);
 	return (tilewright_status)code;
 }

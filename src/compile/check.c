@@ -37,15 +37,18 @@ static void list_operators(struct twc *c, struct tw_buf *b)
 static void check(void *arg)
 {
 	struct check_job *j = arg;
+	if (j->c->o->noperators)
+		tw_target_host(&j->c->target); /* texts ask for its lanes */
 	twc_graph(j->c, j->model, j->bytes, j->folder);
 	list_operators(j->c, &j->table);
 	buf_printf(&j->table, "\nsupported: all %d nodes\n", j->c->g->nodes.n);
 }
 
-enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, char **table, struct tw_error *e)
+enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+		      char **table, struct tw_error *e)
 {
-	const struct tw_compile_options none = {0};
-	struct twc c = {.o = &none};
+	const struct tw_compile_options only = {.noperators = o->noperators, .operators = o->operators};
+	struct twc c = {.o = &only};
 	struct check_job j = {.c = &c, .model = model, .bytes = bytes, .folder = folder};
 	*table = NULL;
 	c.arena = arena_new();

@@ -61,8 +61,9 @@ enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder
 			    char key[33], struct tw_error *e);
 
 /* What is and is not supported, as a text table (malloc) ending in a newline. TW_ERR_OK: all of it;
-   TW_ERR_UNSUPPORTED: not all, the table is there all the same; anything else: no table. */
-enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, char **table, struct tw_error *e);
+   TW_ERR_UNSUPPORTED: not all, the table is there all the same; anything else: no table. Of the options operators matter. */
+enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+		      char **table, struct tw_error *e);
 
 /* The machine, the instruction set chosen, the C compiler: "key: value" lines (malloc). Never fails for want of a
    compiler: says so in its line. */

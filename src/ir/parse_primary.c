@@ -196,6 +196,10 @@ static const struct twir_expr *parse_load(struct twir_parser *p, const struct tw
 	if (why)
 		twir_fail(p, at, "one index for each dimension: T[i, j]; several elements: T[i, j +: 16]",
 			  "load of '%s' (rank %d): %s", t->base, t->rank, why);
+	if (t->scope == TWIR_TENSOR && n != t->rank)
+		twir_fail(p, at, "one index for each dimension: T[i, j]",
+			  "load of '%s' (rank %d) at an offset into its storage: definitions know no storage", t->base,
+			  t->rank);
 	return twir_load_wide(p->m, t, n, index, lanes, mask, other);
 }
 

@@ -199,6 +199,9 @@ static void check(struct twir_verifier *v, const struct twir_expr *e)
 		check_var(v, e->u.var);
 	if (k == TWIR_Load || k == TWIR_Gather) {
 		check_tensor(v, e->u.tensor);
+		if (v->compute && (k == TWIR_Gather || e->nidx != e->u.tensor->rank))
+			twir_verify_fail(v, "load of '%s' at offsets into its storage: definitions know no storage",
+					 e->u.tensor->base);
 		if (k == TWIR_Load)
 			twir_verify_register(v, e->u.tensor, e->nidx, e->arg, false);
 		else if (e->u.tensor->mirrors)

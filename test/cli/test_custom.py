@@ -151,6 +151,8 @@ class CustomTest(unittest.TestCase):
         for op in ("Snake.tw", "Snake=Snake.tw", "my::Snake=Snake.tw", "./Snake.tw"):
             text = self.run_cli("run", m, "--op", op, "-i", "x=x.npy", "-o", "out", "--verify")
             self.assertEqual(text.count("1 of 1 outputs agree"), 2)
+        self.assertRegex(self.run_cli("check", m, "--op", "Snake.tw"), r"Snake +1 +1  kernels")
+        self.assertIn("Snake", self.run_cli("check", m, code=1))
         for got, v in zip(self.values("out/y.npy"), x):
             r = max(v, 0)
             self.assertAlmostEqual(got, -(r + 0.5 * r * r), places=5)

@@ -64,9 +64,10 @@ enum tw_code tw_compile_key(const void *model, int64_t bytes, const char *folder
 	return TW_ERR_OK;
 }
 
-enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, char **table, struct tw_error *e)
+enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
+		      char **table, struct tw_error *e)
 {
-	(void)folder;
+	(void)folder, (void)o;
 	if (bytes == 0) {
 		tw_error_set(e, TW_ERR_MODEL, "empty");
 		return TW_ERR_MODEL;
@@ -383,10 +384,10 @@ static void errors(void **state)
 	WRONG(tilewright_use_cache(NULL, 1), TILEWRIGHT_ERROR_USAGE, "NULL");
 	tilewright_free_options(o);
 	char *table;
-	WRONG(tilewright_check_file(path, &table), TILEWRIGHT_ERROR_UNSUPPORTED, "not all");
+	WRONG(tilewright_check_file(path, NULL, &table), TILEWRIGHT_ERROR_UNSUPPORTED, "not all");
 	assert_string_equal(table, "model");
 	tilewright_free_text(table);
-	WRONG(tilewright_check_file("/dev/null", &table), TILEWRIGHT_ERROR_IO, "regular");
+	WRONG(tilewright_check_file("/dev/null", NULL, &table), TILEWRIGHT_ERROR_IO, "regular");
 	assert_null(table);
 	tilewright_context *c;
 	WRONG(tilewright_create_context(NULL, 0, &c), TILEWRIGHT_ERROR_USAGE, "NULL");

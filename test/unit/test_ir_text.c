@@ -139,6 +139,7 @@ static void refused(void **state)
 		{"tensor T: f32[4] layout strides(1) * row(4);", ":1:36:", "strides are the last factor"},
 		{"tensor T: f32[4];\ndefine Y: f32[4] = (i) => T[i] + i;", ":2:32:", "types differ"},
 		{"tensor T: f32[4];\ndefine Y: f32[4] = (i, j) => T[i];", ":2:24:", "rank 1"},
+		{"tensor T: f32[4, 4];\ndefine Y: f32[4] = (i) => T[i];", ":2:27:", "no storage"},
 		{"tensor T: f32[4];\ndefine Y: f32[4] = (i) => T[i, i];", ":2:27:", "number of indices"},
 		{"tensor T: f32[4];\ndefine Y: f32[4] = (i) => T[i] < 1.0;", ":2:27:", "must have type f32"},
 		{"define Y: f32[4] = (i) => 1.0 < 2.0 < 3.0;", ":1:37:", "do not chain"},

@@ -4,7 +4,8 @@
  * lane partials, column folds in mirrored registers, lane-private folds in loops inside the region, tiles in scratch; on a
  * GPU: tiles in shared memory, with mirrored registers, asynchronous copies, shuffles and matrix instructions. Their values
  * mix broadcast, transposed, strided, reversed, gathered, wrapped and guarded loads of several types and layouts.
- * Arguments: SEED prints the stages of that program; else COUNT=. TILEWRIGHT_LONG_TESTS in the environment: 10000. */
+ * Arguments: SEED prints the stages of that program; else COUNT=, FIRST= (a seed). TILEWRIGHT_LONG_TESTS in the
+ * environment: 10000. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -401,13 +402,13 @@ static bool run(uint64_t seed, bool dump)
 	return ok;
 }
 
-static uint64_t count = 250;
+static uint64_t count = 250, first = 1;
 
 static void random_programs(void **state)
 {
 	(void)state;
 	int failed = 0;
-	for (uint64_t seed = 1; seed <= count && failed < 5; seed++)
+	for (uint64_t seed = first; seed < first + count && failed < 5; seed++)
 		failed += !run(seed, false);
 	assert_int_equal(failed, 0);
 }
@@ -416,10 +417,14 @@ int main(int argc, char **argv)
 {
 	if (getenv("TILEWRIGHT_LONG_TESTS"))
 		count = 10000;
-	if (argc > 1 && strncmp(argv[1], "COUNT=", 6) == 0)
-		count = strtoull(argv[1] + 6, NULL, 10);
-	else if (argc > 1)
-		return run(strtoull(argv[1], NULL, 10), true) ? 0 : 1;
+	for (int i = 1; i < argc; i++) {
+		if (strncmp(argv[i], "COUNT=", 6) == 0)
+			count = strtoull(argv[i] + 6, NULL, 10);
+		else if (strncmp(argv[i], "FIRST=", 6) == 0)
+			first = strtoull(argv[i] + 6, NULL, 10);
+		else
+			return run(strtoull(argv[i], NULL, 10), true) ? 0 : 1;
+	}
 	const struct CMUnitTest tests[] = {cmocka_unit_test(random_programs)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
