@@ -177,8 +177,23 @@ static void not_closed(struct world *w)
 	output(w, NODE(w, "Mul", e, NODE(w, "ReduceMax", NODE(w, "Add", turned, x), ints(w, 1, &last))));
 }
 
+static tw_id segments_and_past(struct world *w, tw_id x, int64_t size)
+{
+	static const int64_t turn[] = {1, 0};
+	const int64_t one = 1, two = 2, zero = 0, column[] = {size, 1};
+	const tw_id extent = NODE(w, "Gather", NODE(w, "Shape", x), constant(w, TWIR_I64, 0, NULL, &two));
+	const tw_id at =
+		NODE(w, "Range", constant(w, TWIR_I64, 0, NULL, &zero), extent, constant(w, TWIR_I64, 0, NULL, &one));
+	const tw_id past = NODE(w, "LessOrEqual", at, NODE(w, "Unsqueeze", at, ints(w, 1, &one)));
+	const tw_id segment = NODE(w, "Less", input(w, "c", 2, column), number(w, 0));
+	const tw_id open = NODE(w, "And", past, NODE(w, "Equal", segment, transpose(w, segment, 2, turn)));
+	const tw_id mask = NODE(w, "Where", open, number(w, 0), number(w, -3e38f));
+	output(w, mask);
+	return mask;
+}
+
 /* dims: batch, heads, queries, keys, depth, columns; axis: 0 scaled after, 1 scaled before, 2 with a mask to add,
- * 3 causal by a constant, 4 a causal mask of booleans */
+ * 3 causal by a constant, 4 a causal mask of booleans, 5 one made at run time, in which segments are apart too */
 static void attention(struct world *w)
 {
 	static const int64_t perm[] = {0, 1, 3, 2}, back[] = {0, 2, 1, 3};
@@ -193,7 +208,9 @@ static void attention(struct world *w)
 		scores = NODE(w, "Mul", scores, number(w, 0.3f));
 	if (w->axis == 2)
 		scores = NODE(w, "Add", scores, input(w, "m", 4, ms));
-	if (w->axis >= 3) {
+	if (w->axis == 5)
+		scores = NODE(w, "Add", scores, segments_and_past(w, query, d[2]));
+	if (w->axis == 3 || w->axis == 4) {
 		float *mask = ARENA_ARRAY(w->a, float, q[2] * q[3]);
 		uint8_t *open = ARENA_ARRAY(w->a, uint8_t, q[2] * q[3]);
 		for (int64_t i = 0; i < q[2] * q[3]; i++) {
@@ -237,8 +254,8 @@ struct rows_case {
 	int tasks;
 	const char *schedule; /* of the last task */
 	int rank, axis;
-	int64_t dims[6]; /* -1, -2: symbols */
-	bool special;
+	int64_t dims[6];      /* -1, -2: symbols */
+	bool special, causal; /* causal: elements beyond a limit are left out */
 };
 
 static const struct rows_case cases[] = {
@@ -273,7 +290,8 @@ static const struct rows_case cases[] = {
 	/* the columns side by side (once), one product, attention */
 	{"attention of merged products", projected_attention, 3, "attention", 2, 0, {7, 6, 2, 5}},
 	{"attention of two merged products", projected_attention, 4, "attention", 2, 1, {7, 6, 2, 5}},
-	{"causal attention by a choice", attention, 1, "attention", 4, 4, {1, 2, 45, 45, 5, 6}},
+	{"causal attention by a choice", attention, 1, "attention", 4, 4, {1, 2, 45, 45, 5, 6}, false, true},
+	{"causal attention of segments", attention, 2, "attention", 4, 5, {1, 2, -1, -1, 5, 6}, false, true},
 };
 
 /* ---- values */
@@ -410,6 +428,8 @@ static void body(void *arg)
 	for (int i = 0; i < groups.list.n; i++)
 		tw_schedule(&groups.list.at[i]->task, &target, &groups.list.at[i]->launch);
 	assert_string_equal(tw_schedule_name(&groups.list.at[groups.list.n - 1]->task, &target), t->c->schedule);
+	if (t->c->causal)
+		assert_non_null(groups.list.at[groups.list.n - 1]->task.attention->limit);
 	run_tasks(t, &groups, &want, false, &target);
 	run_tasks(t, &groups, &want, true, &target);
 }
