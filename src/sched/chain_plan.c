@@ -3,13 +3,10 @@
  * cache are neither written nor read back. What is lost: rows made twice, and tiles of one row of an image instead of all its pixels. */
 #include "sched/chain_int.h"
 
-enum { MIDDLING = 64 };				/* a size that is not known */
-enum { ENOUGH_ITEMS = 16, ENOUGH_PIXELS = 56 }; /* items that keep cores busy; pixels that share a step's weights */
-enum {
-	READ_BYTES = 7,
-	WRITE_BYTES = 4,
-	NEAR_BYTES = 32
-}; /* bytes a cycle from and to beyond the second level, and within it */
+enum { MIDDLING = 128 }; /* a size that is not known: where maps are small there is little to lose */
+enum { ENOUGH_ITEMS = 8, ENOUGH_PIXELS = 56 }; /* items that keep cores busy; pixels of a step */
+/* Bytes a cycle: read from beyond the second level and written there, as a stream; between the first two. */
+enum { READ_BYTES = 8, WRITE_BYTES = 24, NEAR_BYTES = 32 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -99,10 +96,8 @@ static void plan_matmul(struct chain *c, int which)
 	}
 	TW_CHECK(any, "no tile has all of K in one block");
 	mm_plan_init(&x->q, &x->p, &x->point);
-	const double value = tw_cost(x->task.anchor->value) - tw_cost(x->p.fold);
 	x->q.band = 1 << 30;
 	x->q.group = x->q.outer = 1;
-	x->q.straight = x->p.k_size <= 512 && value <= 8;
 }
 
 static void set_block(struct chain *c, int64_t block)
@@ -142,6 +137,7 @@ static int64_t line_bytes(const struct chain *c)
 
 bool chain_plan(struct chain *c)
 {
+	int64_t known;
 	const int64_t rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW), columns = size_of(c, CHAIN_WINDOW, CHAIN_COLUMN);
 	c->turn = 1;
 	set_block(c, least(rows, ceil_div(ENOUGH_PIXELS, columns)));
@@ -155,14 +151,17 @@ bool chain_plan(struct chain *c)
 	if (c->part[CHAIN_PROJECT].given)
 		plan_matmul(c, CHAIN_PROJECT);
 	plan_items(c);
-	return !c->part[CHAIN_PROJECT].given || c->strip * line_bytes(c) <= most(l1_of(c), l2_of(c) / 2);
+	/* of lines whose length is not known a strip may be any number of bytes */
+	return !c->part[CHAIN_PROJECT].given ||
+	       (twir_const_int(c->part[CHAIN_WINDOW].task.anchor->out->shape[CHAIN_COLUMN], &known) &&
+		c->strip * line_bytes(c) <= most(l1_of(c), l2_of(c) / 2));
 }
 
 /* The share of a tensor of so many bytes that is gone from the second level when its reader comes. */
 static double far(const struct chain *c, double bytes)
 {
 	const double l2 = (double)l2_of(c);
-	return bytes <= l2 / 2 ? 0 : bytes >= l2 ? 1 : (bytes - l2 / 2) / (l2 / 2);
+	return bytes <= l2 / 4 ? 0 : bytes >= l2 * 3 / 4 ? 1 : (bytes - l2 / 4) / (l2 / 2);
 }
 
 /* Cycles not spent on moving what a part makes. */
@@ -191,6 +190,24 @@ static double epilogue(const struct chain *c, int part)
 	return elements(c, part) / c->t->lanes * (tw_cost(x->task.anchor->value) - tw_cost(x->p.fold));
 }
 
+/* Cycles of reading weights again, where one turn's or panel's leave no room in the first level for what they are multiplied with. */
+static double weights(const struct chain *c)
+{
+	double cycles = 0;
+	for (int i = 0; i < CHAIN_PARTS; i += CHAIN_PROJECT) {
+		const struct chain_part *x = &c->part[i];
+		if (!x->given)
+			continue;
+		const int64_t columns = x->q.nr * (i == CHAIN_EXPAND ? c->turn : 1),
+			      rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW);
+		const int64_t times = ceil_div(rows, i == CHAIN_EXPAND ? c->block : 1);
+		if (x->p.k_size * columns * 4 > l1_of(c) / 2)
+			cycles += (double)(x->p.k_size * x->p.n_size * 4) *
+				  (double)(times * size_of(c, i, CHAIN_IMAGE)) / NEAR_BYTES;
+	}
+	return cycles;
+}
+
 double chain_saves(const struct chain *c)
 {
 	const double rows = (double)size_of(c, CHAIN_WINDOW, CHAIN_ROW);
@@ -208,16 +225,5 @@ double chain_saves(const struct chain *c)
 	if (c->part[CHAIN_PROJECT].given)
 		saved += traffic(c, CHAIN_WINDOW) + alone(c, CHAIN_PROJECT) -
 			 mm_cost(&c->part[CHAIN_PROJECT].p, &c->part[CHAIN_PROJECT].point);
-	/* Weights that do not stay in the first level are read again for each step. */
-	for (int i = 0; i < CHAIN_PARTS; i++) {
-		const struct mm_problem *p = &c->part[i].p;
-		if (i == CHAIN_WINDOW || !c->part[i].given)
-			continue;
-		const double weights = (double)p->k_size * (double)p->n_size * 4;
-		if (weights > (double)c->t->l1_bytes / 2)
-			saved -= weights / NEAR_BYTES *
-				 (double)(size_of(c, i, CHAIN_IMAGE) * size_of(c, CHAIN_WINDOW, CHAIN_ROW)) /
-				 (double)c->block;
-	}
-	return saved;
+	return saved - weights(c);
 }
