@@ -319,6 +319,38 @@ static const struct twir_expr *by_args(struct twp_lower *k, struct twp_ctx *c, c
 	return twir_with_args(k->m, e, arg);
 }
 
+enum { FEW = 1 << 12 };
+
+/* (u + r) / n and (u + r) % n of any size, where lanes differ by r only, less than n at run time: then r reaches the next multiple of n or does not,
+ * and no lane divides. NULL: r is not known to be small. */
+static const struct twir_expr *stepping_division(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
+{
+	struct twir_module *m = k->m;
+	const struct twir_expr *u = NULL, *n = e->arg[1], *r;
+	if ((e->kind != TWIR_Div && e->kind != TWIR_Mod) || twp_varies(k, n))
+		return NULL;
+	r = terms(k, e->arg[0], false, &u, NULL);
+	if (!r || !u || r == e->arg[0])
+		return NULL;
+	r = twir_simplify(&k->w.facts, r);
+	const struct twir_range range = twir_range_of(&k->w.facts, r);
+	if (!twp_varies(k, r) || !within(range, 0, FEW) || !fits32(k, r))
+		return NULL;
+	const struct twir_expr *most = twir_index(m, range.hi), *zero = twp_vector(k, twir_index(m, 0));
+	const struct twir_expr *rest = twir_mod(m, u, n), *v = twp_vector(k, vector32(k, c, r));
+	const struct twir_expr *left = twir_min(m, twir_sub(m, n, rest), twir_add(m, most, twir_index(m, 1)));
+	const struct twir_expr *next = twir_le(m, twp_vector(k, twir_cast(m, TWIR_I32, uniform(k, c, left))), v);
+	const struct twir_expr *first, *step;
+	if (e->kind == TWIR_Div) {
+		first = twp_vector(k, uniform(k, c, twir_div(m, u, n)));
+		step = twir_add(m, first, twir_select(m, next, twp_vector(k, twir_index(m, 1)), zero));
+	} else {
+		first = twir_add(m, twp_vector(k, uniform(k, c, rest)), twir_cast(m, TWIR_INDEX, v));
+		step = twir_sub(m, first, twir_select(m, next, twp_vector(k, uniform(k, c, n)), zero));
+	}
+	return twir_cond(m, uniform(k, c, twir_lt(m, most, n)), step, by_args(k, c, e));
+}
+
 /* An index expression that varies, as a vector of i32 (narrow) or of index. */
 static const struct twir_expr *index_vector(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e,
 					    bool narrow)
@@ -344,6 +376,8 @@ static const struct twir_expr *index_vector(struct twp_lower *k, struct twp_ctx 
 	if (e->kind == TWIR_Div && splits(k, e, &sum, &rest))
 		return twir_add(m, twp_vector(k, uniform(k, c, twir_div(m, sum, e->arg[1]))),
 				twir_cast(m, TWIR_INDEX, small_division(k, c, e, sum, rest)));
+	if ((rest = stepping_division(k, c, e)) != NULL)
+		return rest;
 	sum = NULL;
 	if (e->kind == TWIR_Add || e->kind == TWIR_Sub) {
 		rest = terms(k, e, false, &sum, NULL);
