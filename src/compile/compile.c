@@ -141,25 +141,6 @@ static void generate_code(struct twc *c)
 		tw_raise_error(&e);
 }
 
-/* Constants that only the set-up needed stay out of the image. */
-static void drop_unused_constants(struct twc *c)
-{
-	struct twrt_plan *p = &c->plan;
-	bool *used = ARENA_ARRAY(c->arena, bool, p->nbuffers);
-	struct twrt_buffer *buffers = arena_copy(c->arena, p->buffers, sizeof(*buffers) * (size_t)p->nbuffers);
-	for (int i = p->nsetup; i < p->nsteps; i++)
-		for (int k = 0; k < p->steps[i].nbuffers; k++)
-			if (p->steps[i].buffers[k] >= 0)
-				used[p->steps[i].buffers[k]] = true;
-	for (int i = 0; i < p->nbuffers; i++)
-		if (!used[i] && buffers[i].kind == TWRT_CONST) {
-			buffers[i].data = NULL;
-			buffers[i].const_bytes = 0;
-			buffers[i].bytes = (struct twrt_expr){0};
-		}
-	p->buffers = buffers;
-}
-
 struct job {
 	struct twc *c;
 	const void *model;
@@ -167,28 +148,12 @@ struct job {
 	const char *folder;
 	void **image;
 	int64_t *image_bytes;
-	void **owned; /* constants that baking made */
-	int nowned;
 };
 
-/* A part of what baking made? */
-static bool is_baked(const struct job *j, const char *at)
-{
-	const struct twrt_plan *p = &j->c->plan;
-	for (int i = 0; i < j->nowned && i < p->nbuffers; i++) {
-		const char *from = j->owned[i];
-		if (from && p->buffers[i].data == from && at >= from && at < from + p->buffers[i].const_bytes)
-			return true;
-	}
-	return false;
-}
-
-/* Data that has been read for the last time, for now: its pages are given back. What baking made is lost with that, once the image holds it. */
+/* Data that has been read for the last time, for now: its pages are given back. */
 static void release(void *arg, const void *data, int64_t bytes)
 {
 	const struct job *j = arg;
-	if (is_baked(j, data))
-		tw_drop_pages(data, bytes);
 	const char *at = data, *model = j->model;
 	if (j->c->o->file && at >= model && at < model + j->bytes)
 		tw_drop_pages(data, bytes);
@@ -200,17 +165,22 @@ static void release(void *arg, const void *data, int64_t bytes)
 	}
 }
 
+/* The weights were looked at; until they are packed, the C compilers need the memory more. */
+static void forget_weights(const struct job *j)
+{
+	if (j->c->o->file)
+		tw_drop_pages(j->model, j->bytes);
+	for (int i = 0; i < j->c->files.list.n; i++)
+		tw_drop_pages(j->c->files.list.at[i].at, j->c->files.list.at[i].bytes);
+}
+
 static void finish(struct job *j)
 {
 	struct twc *c = j->c;
 	struct tw_error e;
 	const struct twrt_code code = {c->code.object, (int64_t)c->code.object_bytes, (int)c->target.isa};
 	twc_progress(c, "computing constants", 0, 1);
-	if (twrt_bake(&c->plan, &code, jobs_of(c), release, j, &j->owned, &j->nowned, &e) != TW_ERR_OK)
-		tw_raise_error(&e);
-	drop_unused_constants(c);
-	twc_progress(c, "writing the image", 0, 1);
-	if (twrt_image_write(&c->plan, 1, &code, release, j, j->image, j->image_bytes, &e) != TW_ERR_OK)
+	if (twrt_bake(&c->plan, &code, jobs_of(c), release, j, j->image, j->image_bytes, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 }
 
@@ -228,7 +198,8 @@ static void pipeline(void *arg)
 		tw_target_with_isa(&c->target, isa);
 	}
 	twc_lowered(c, j->model, j->bytes, j->folder); /* ONNX bytes -> lowered programs: see above */
-	generate_code(c);			       /* programs -> C -> shared object */
+	forget_weights(j);
+	generate_code(c); /* programs -> C -> shared object */
 	if (c->o->keep)
 		twc_keep(c); /* tensors between steps -> outputs */
 	twc_plan(c);	     /* launches -> plan */
@@ -253,9 +224,6 @@ enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, co
 	const bool good = tw_try(e, pipeline, &j);
 	if (good)
 		twc_log(&c, TW_LOG_INFO, "compiled %d kernels in %.2f s", c.programs.n, now() - c.started);
-	for (int i = 0; i < j.nowned; i++)
-		free(j.owned[i]);
-	free(j.owned);
 	tw_onnx_close(&c.files);
 	arena_free(c.arena);
 	return good ? TW_ERR_OK : e->code;

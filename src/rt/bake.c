@@ -1,20 +1,23 @@
 /* Runs the set-up steps of a plan under construction (weight packing, large constant folds), so that an image holds
- * their results. Input: a plan with constants and folded buffers; output: the same plan with constants only. Constants
- * that nothing needs any more lose their data. */
+ * their results. Input: a plan with constants and folded buffers; output: an image of the same plan with constants only.
+ * What a run needs of the results is made where it lies in the image; constants that nothing needs any more stay out. */
 #include "rt_int.h"
 
 #include <stdlib.h>
 
 struct bake {
-	struct twrt_plan *p;
-	struct twrt_buffer *buffers; /* the plan's new ones */
+	const struct twrt_plan *p;
+	struct twrt_plan baked;	     /* as the image has it */
+	struct twrt_buffer *buffers; /* its own */
+	struct twrt_draft draft;
 	struct twrt_memplan *m;
 	struct twrt_loaded code;
 	struct twrt_pool *pool;
 	char *arena;
 	struct twrt_scratch scratch;
 	void **address;
-	void **folded; /* by buffer */
+	void **folded; /* by buffer: of those that only the set-up needs */
+	bool *used;    /* by buffer: the run needs it */
 	twrt_release *release;
 	void *release_arg;
 };
@@ -107,28 +110,49 @@ static enum tw_code run_steps(struct bake *k, struct tw_error *e)
 	return code;
 }
 
-static void drop_unused_constants(struct bake *k)
+/* The plan that is left: folded buffers are constants, and what the run does not need is nothing. */
+static void baked_plan(struct bake *k)
 {
 	const struct twrt_plan *p = k->p;
-	for (int b = 0; b < p->nbuffers; b++)
-		k->address[b] = NULL; /* now: whether it is used */
+	bool *used = k->used;
 	for (int i = p->nsetup; i < p->nsteps; i++)
 		for (int n = 0; n < p->steps[i].nbuffers; n++)
 			if (p->steps[i].buffers[n] >= 0)
-				k->address[twrt_buffer_root(p, p->steps[i].buffers[n])] = k;
+				used[twrt_buffer_root(p, p->steps[i].buffers[n])] = true;
 	for (int i = 0; i < p->noutputs; i++)
-		k->address[twrt_buffer_root(p, p->outputs[i].buffer)] = k;
+		used[twrt_buffer_root(p, p->outputs[i].buffer)] = true;
 	for (int b = 0; b < p->nbuffers; b++) {
-		if (k->buffers[b].kind == TWRT_ALIAS && k->address[twrt_buffer_root(p, b)] == NULL)
+		const enum twrt_buffer_kind kind = p->buffers[b].kind;
+		k->buffers[b] = p->buffers[b];
+		if (kind == TWRT_ALIAS && !used[twrt_buffer_root(p, b)])
 			k->buffers[b] = (struct twrt_buffer){.kind = TWRT_TEMP}; /* part of something dropped */
-		else if (k->buffers[b].kind == TWRT_CONST && k->address[b] == NULL)
+		else if ((kind == TWRT_CONST || kind == TWRT_FOLDED) && !used[b])
 			k->buffers[b] = (struct twrt_buffer){.kind = TWRT_CONST};
+		else if (kind == TWRT_FOLDED) {
+			k->buffers[b].kind = TWRT_CONST;
+			k->buffers[b].const_bytes = k->m->bytes[b];
+		}
 	}
+	k->baked = *p;
+	k->baked.buffers = k->buffers;
+	k->baked.steps += p->nsetup;
+	k->baked.nsteps -= p->nsetup;
+	k->baked.nsetup = 0;
+}
+
+/* Those that stay are made in the image. */
+static void place_folded(struct bake *k)
+{
+	for (int b = 0; b < k->p->nbuffers; b++)
+		if (k->p->buffers[b].kind == TWRT_FOLDED && k->used[b]) {
+			k->address[b] = k->draft.image + k->draft.const_at[b];
+			k->buffers[b].data = k->address[b];
+		}
 }
 
 static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threads, struct tw_error *e)
 {
-	struct twrt_plan *p = k->p;
+	const struct twrt_plan *p = k->p;
 	int64_t *zeros =
 		calloc((size_t)p->nsymbols + 1,
 		       sizeof(*zeros)); /* sizes of set-up steps are numbers; other buffers' do not matter yet */
@@ -137,6 +161,8 @@ static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threa
 	const enum tw_code planned = twrt_memplan_new(p, zeros, true, &k->m, e);
 	free(zeros);
 	TWRT_TRY(planned);
+	baked_plan(k);
+	TWRT_TRY(twrt_image_reserve(&k->baked, 1, code, &k->draft, e));
 	TWRT_TRY(twrt_code_load(code, p->nkernels, p->kernels, &k->code, e));
 	k->pool = twrt_pool_get(threads);
 	k->arena = twrt_alloc(k->m->arena_bytes);
@@ -146,34 +172,24 @@ static enum tw_code bake(struct bake *k, const struct twrt_code *code, int threa
 		k->scratch.at = twrt_alloc(tw_mul64(k->scratch.stride, twrt_pool_threads(k->pool), &bad));
 	if (bad || k->pool == NULL || k->arena == NULL || k->scratch.at == NULL)
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
+	place_folded(k);
+	TWRT_TRY(twrt_plan_validate(&k->baked, false, e));
 	addresses(k);
-	TWRT_TRY(run_steps(k, e));
-	for (int b = 0; b < p->nbuffers; b++) {
-		k->buffers[b] = p->buffers[b];
-		if (p->buffers[b].kind != TWRT_FOLDED)
-			continue;
-		k->buffers[b].kind = TWRT_CONST;
-		k->buffers[b].data = k->folded[b]; /* NULL: only the set-up needed it, and it is dropped below */
-		k->buffers[b].const_bytes = k->m->bytes[b];
-	}
-	drop_unused_constants(k);
-	return TW_ERR_OK;
+	return run_steps(k, e);
 }
 
-enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, twrt_release *release, void *arg,
-		       void ***owned, int *nowned, struct tw_error *e)
+enum tw_code twrt_bake(const struct twrt_plan *p, const struct twrt_code *code, int threads, twrt_release *release,
+		       void *arg, void **image, int64_t *bytes, struct tw_error *e)
 {
-	*owned = NULL;
-	*nowned = 0;
 	TWRT_TRY(twrt_plan_validate(p, true, e));
 	struct bake k = {.p = p, .code = {.fd = -1}, .release = release, .release_arg = arg};
 	const size_t n = (size_t)p->nbuffers + 1;
 	k.buffers = calloc(n, sizeof(*k.buffers));
 	k.address = calloc(n, sizeof(*k.address));
-	/* becomes *owned: the folded buffers' data and, last, the plan's new table of buffers */
 	k.folded = calloc(n, sizeof(*k.folded));
+	k.used = calloc(n, sizeof(*k.used));
 	enum tw_code result = TW_ERR_OK;
-	if (!k.buffers || !k.address || !k.folded)
+	if (!k.buffers || !k.address || !k.folded || !k.used)
 		result = TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to fold constants");
 	else
 		result = bake(&k, code, threads, e);
@@ -182,20 +198,14 @@ enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int th
 	twrt_pool_put(k.pool);
 	free(k.arena);
 	free(k.scratch.at);
+	for (int b = 0; k.folded && b < p->nbuffers; b++)
+		free(k.folded[b]);
+	if (result == TW_ERR_OK)
+		twrt_image_finish(&k.draft, &k.baked, release, arg, image, bytes);
+	twrt_image_drop(&k.draft);
+	free(k.buffers);
 	free(k.address);
-	if (result != TW_ERR_OK) {
-		for (int b = 0; k.folded && b < p->nbuffers; b++)
-			free(k.folded[b]);
-		free(k.folded);
-		free(k.buffers);
-		return result;
-	}
-	k.folded[n - 1] = k.buffers;
-	*owned = k.folded;
-	*nowned = (int)n;
-	p->buffers = k.buffers;
-	p->steps += p->nsetup;
-	p->nsteps -= p->nsetup;
-	p->nsetup = 0;
-	return TW_ERR_OK;
+	free(k.folded);
+	free(k.used);
+	return result;
 }

@@ -48,75 +48,109 @@ static int64_t place(int64_t *end, int64_t bytes, bool *bad)
 	return at;
 }
 
-static enum tw_code assemble(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes,
-			     twrt_release *release, void *arg, int64_t *const_at, void **image, int64_t *bytes,
-			     struct tw_error *e)
+enum tw_code twrt_image_reserve(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes,
+				struct twrt_draft *d, struct tw_error *e)
 {
+	*d = (struct twrt_draft){.ncodes = ncodes, .codes = codes};
+	if (ncodes < 0 || ncodes > TWRT_MOST_CODES)
+		return TWRT_FAIL(e, TW_ERR_INTERNAL, "%d code objects in a bundle", ncodes);
+	d->const_at = calloc((size_t)p->nbuffers + 1, sizeof(*d->const_at));
+	if (d->const_at == NULL)
+		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to write the bundle");
 	bool bad = false;
 	int64_t end = sizeof(struct header);
-	int64_t code_at[8];
 	for (int i = 0; i < ncodes; i++)
-		code_at[i] = place(&end, codes[i].bytes, &bad);
+		d->code_at[i] = place(&end, codes[i].bytes, &bad);
 	for (int i = 0; i < p->nbuffers; i++)
 		if (p->buffers[i].kind == TWRT_CONST)
-			const_at[i] = place(&end, p->buffers[i].const_bytes, &bad);
-	int64_t *words = NULL, nwords = 0;
-	TWRT_TRY(twrt_plan_write(p, const_at, &words, &nwords, e));
-	struct header h = {.magic = MAGIC, .version = VERSION, .order = ORDER, .plan_words = nwords, .ncodes = ncodes};
-	h.plan = place(&end, 8 * nwords, &bad);
-	h.codes = place(&end, ncodes * (int64_t)sizeof(struct code_entry), &bad);
-	place(&end, 0, &bad);
-	h.bytes = end / TWRT_ALIGN * TWRT_ALIGN + (end % TWRT_ALIGN ? TWRT_ALIGN : 0);
-	char *at = bad ? NULL : twrt_alloc(h.bytes);
-	if (at == NULL) {
-		free(words);
-		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a bundle of %lld bytes", (long long)h.bytes);
-	}
-	int64_t filled = sizeof(h); /* gaps become zeros, so that equal input gives equal images */
-#define PUT(offset, from, size)                                                                                        \
-	do {                                                                                                           \
-		memset(at + filled, 0, (size_t)((offset)-filled));                                                     \
-		if ((size) > 0)                                                                                        \
-			memcpy(at + (offset), (from), (size_t)(size));                                                 \
-		filled = (offset) + (size);                                                                            \
-	} while (0)
-	for (int i = 0; i < ncodes; i++)
-		PUT(code_at[i], codes[i].object, codes[i].bytes);
-	for (int i = 0; i < p->nbuffers; i++)
-		for (int64_t from = 0; p->buffers[i].kind == TWRT_CONST && from < p->buffers[i].const_bytes;
-		     from += PIECE) {
-			const char *data = (const char *)p->buffers[i].data + from;
-			const int64_t left = p->buffers[i].const_bytes - from, n = left < PIECE ? left : PIECE;
-			PUT(const_at[i] + from, data, n);
-			if (release)
-				release(arg, data, n);
-		}
-	PUT(h.plan, words, 8 * nwords);
-	for (int i = 0; i < ncodes; i++) {
-		const struct code_entry entry = {code_at[i], codes[i].bytes, codes[i].isa, 0};
-		PUT(h.codes + i * (int64_t)sizeof(entry), &entry, (int64_t)sizeof(entry));
-	}
-	PUT(h.bytes, "", 0);
-#undef PUT
-	free(words);
-	h.checksum = checksum(&h, at, "");
-	memcpy(at, &h, sizeof(h));
-	*image = at;
-	*bytes = h.bytes;
+			d->const_at[i] = place(&end, p->buffers[i].const_bytes, &bad);
+	TWRT_TRY(twrt_plan_write(p, d->const_at, &d->words, &d->nwords, e));
+	d->plan_at = place(&end, 8 * d->nwords, &bad);
+	d->codes_at = place(&end, ncodes * (int64_t)sizeof(struct code_entry), &bad);
+	d->bytes = place(&end, 0, &bad);
+	d->image = bad ? NULL : twrt_alloc(d->bytes);
+	if (d->image == NULL)
+		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a bundle of %lld bytes", (long long)d->bytes);
 	return TW_ERR_OK;
+}
+
+void twrt_image_drop(struct twrt_draft *d)
+{
+	free(d->const_at);
+	free(d->words);
+	free(d->image);
+	*d = (struct twrt_draft){0};
+}
+
+/* The bytes of an image in rising order: gaps become zeros, so that equal input gives equal images. */
+struct filling {
+	char *at;
+	int64_t filled;
+};
+
+static void put(struct filling *f, int64_t offset, const void *from, int64_t bytes)
+{
+	memset(f->at + f->filled, 0, (size_t)(offset - f->filled));
+	if (bytes > 0 && from != f->at + offset)
+		memcpy(f->at + offset, from, (size_t)bytes);
+	f->filled = offset + bytes;
+}
+
+static void put_constant(struct filling *f, int64_t offset, const struct twrt_buffer *b, twrt_release *release,
+			 void *arg)
+{
+	if (b->data == f->at + offset) { /* made where it lies */
+		put(f, offset, b->data, b->const_bytes);
+		return;
+	}
+	for (int64_t from = 0; from < b->const_bytes; from += PIECE) {
+		const char *data = (const char *)b->data + from;
+		const int64_t left = b->const_bytes - from, n = left < PIECE ? left : PIECE;
+		put(f, offset + from, data, n);
+		if (release)
+			release(arg, data, n);
+	}
+}
+
+void twrt_image_finish(struct twrt_draft *d, const struct twrt_plan *p, twrt_release *release, void *arg, void **image,
+		       int64_t *bytes)
+{
+	struct header h = {.magic = MAGIC,
+			   .version = VERSION,
+			   .order = ORDER,
+			   .bytes = d->bytes,
+			   .plan = d->plan_at,
+			   .plan_words = d->nwords,
+			   .codes = d->codes_at,
+			   .ncodes = d->ncodes};
+	struct filling f = {d->image, sizeof(h)};
+	for (int i = 0; i < d->ncodes; i++)
+		put(&f, d->code_at[i], d->codes[i].object, d->codes[i].bytes);
+	for (int i = 0; i < p->nbuffers; i++)
+		if (p->buffers[i].kind == TWRT_CONST)
+			put_constant(&f, d->const_at[i], &p->buffers[i], release, arg);
+	put(&f, d->plan_at, d->words, 8 * d->nwords);
+	for (int i = 0; i < d->ncodes; i++) {
+		const struct code_entry entry = {d->code_at[i], d->codes[i].bytes, d->codes[i].isa, 0};
+		put(&f, d->codes_at + i * (int64_t)sizeof(entry), &entry, (int64_t)sizeof(entry));
+	}
+	put(&f, d->bytes, "", 0);
+	h.checksum = checksum(&h, d->image, "");
+	memcpy(d->image, &h, sizeof(h));
+	*image = d->image;
+	*bytes = d->bytes;
+	d->image = NULL;
 }
 
 enum tw_code twrt_image_write(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes,
 			      twrt_release *release, void *arg, void **image, int64_t *bytes, struct tw_error *e)
 {
+	struct twrt_draft d;
 	TWRT_TRY(twrt_plan_validate(p, false, e));
-	if (ncodes < 0 || ncodes > 8)
-		return TWRT_FAIL(e, TW_ERR_INTERNAL, "%d code objects in a bundle", ncodes);
-	int64_t *const_at = calloc((size_t)p->nbuffers + 1, sizeof(*const_at));
-	if (const_at == NULL)
-		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory to write the bundle");
-	const enum tw_code code = assemble(p, ncodes, codes, release, arg, const_at, image, bytes, e);
-	free(const_at);
+	const enum tw_code code = twrt_image_reserve(p, ncodes, codes, &d, e);
+	if (code == TW_ERR_OK)
+		twrt_image_finish(&d, p, release, arg, image, bytes);
+	twrt_image_drop(&d);
 	return code;
 }
 
@@ -193,7 +227,7 @@ enum tw_code twrt_image_view(const struct twrt_loading *l, struct twrt_image_vie
 	if (h.checksum != checksum(&h, image, l->digest))
 		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: its checksum is wrong");
 	if (!inside(h.plan, h.plan_words, 8, bytes) || !inside(h.codes, h.ncodes, sizeof(struct code_entry), bytes) ||
-	    h.ncodes > 8)
+	    h.ncodes > TWRT_MOST_CODES)
 		return TWRT_FAIL(e, TW_ERR_MODEL, "the bundle is damaged: its parts do not fit into it");
 	*v = (struct twrt_image_view){image,	    bytes,	   (const int64_t *)((const char *)image + h.plan),
 				      h.plan_words, (int)h.ncodes, {{0}}};

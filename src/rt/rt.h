@@ -206,10 +206,10 @@ void twrt_model_close(struct twrt_model *m);
 const struct twrt_plan *twrt_model_plan(const struct twrt_model *m);
 /* Its bytes, to save or cache them, and the instruction set (enum tw_isa) chosen of those it holds. */
 const void *twrt_model_image(const struct twrt_model *m, int64_t *bytes, int *isa);
-/* Runs the set-up steps of a plan under construction; folded buffers become constants (malloc'ed, listed in *owned to
-   free later). */
-enum tw_code twrt_bake(struct twrt_plan *p, const struct twrt_code *code, int threads, twrt_release *release, void *arg,
-		       void ***owned, int *nowned, struct tw_error *e);
+/* An image of a plan under construction: runs its set-up steps; what they fold becomes constants, made where they lie in the image; what
+   only they needed stays out of it. */
+enum tw_code twrt_bake(const struct twrt_plan *p, const struct twrt_code *code, int threads, twrt_release *release,
+		       void *arg, void **image, int64_t *bytes, struct tw_error *e);
 
 /* POOL (pool.c): threads shared by all contexts of the process. Spins ~100 us, then sleeps. Work items are handed out;
    results never depend on how many threads there are. */

@@ -17,7 +17,8 @@
 
 enum {
 	TWRT_ALIGN = 64,
-	TWRT_HEADER = 64,	/* bytes of an image's header */
+	TWRT_HEADER = 64, /* bytes of an image's header */
+	TWRT_MOST_CODES = 8,
 	TWRT_EXPR_WORDS = 4096, /* longest expression */
 	TWRT_EXPR_DEPTH = 64	/* deepest stack */
 };
@@ -63,7 +64,7 @@ struct twrt_image_view {
 	const int64_t *plan; /* words */
 	int64_t plan_words;
 	int ncodes;
-	struct twrt_code codes[8];
+	struct twrt_code codes[TWRT_MOST_CODES];
 };
 enum tw_code twrt_image_view(const struct twrt_loading *l, struct twrt_image_view *v, struct tw_error *e);
 enum tw_code twrt_plan_read(const struct twrt_image_view *v, struct twrt_pile *pile, struct twrt_plan *p,
@@ -82,6 +83,23 @@ int64_t twrt_cache_limit(void);
 /* Atomic. sync: it must not be broken even where the machine stops at once. */
 enum tw_code twrt_cache_write(int folder, const char *path, const char *name, const void *from, int64_t bytes,
 			      bool sync, struct tw_error *e);
+
+/* image.c: an image whose places are known and whose memory is there, but not filled: constants may be made where they are to lie. The
+   plan is the one to be written, but for its constants' data. Dropped in any case, also after a failure. */
+struct twrt_draft {
+	char *image;
+	int64_t bytes;
+	int64_t *const_at; /* by buffer: where its bytes lie in the image */
+	int ncodes;
+	const struct twrt_code *codes;
+	int64_t code_at[TWRT_MOST_CODES];
+	int64_t *words, nwords, plan_at, codes_at;
+};
+enum tw_code twrt_image_reserve(const struct twrt_plan *p, int ncodes, const struct twrt_code *codes,
+				struct twrt_draft *d, struct tw_error *e);
+void twrt_image_finish(struct twrt_draft *d, const struct twrt_plan *p, twrt_release *release, void *arg, void **image,
+		       int64_t *bytes);
+void twrt_image_drop(struct twrt_draft *d);
 
 /* code.c: a code object made callable. */
 typedef void twrt_kernel(int64_t core, void *const *buf, const int64_t *sym, void *scratch);

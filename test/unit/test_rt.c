@@ -327,18 +327,17 @@ static void set_up(void **state)
 	p.nsteps = 3;
 	p.nsetup = 2;
 	const struct twrt_code code = rt_kernels();
-	void **owned;
-	int nowned;
-	good(twrt_bake(&p, &code, 2, NULL, NULL, &owned, &nowned, &error));
-	assert_int_equal(p.nsteps, 1);
-	assert_int_equal(p.nsetup, 0);
-	assert_int_equal(p.buffers[0].const_bytes, 0); /* the original is of no use any more */
-	assert_int_equal(p.buffers[2].kind, TWRT_CONST);
-	struct twrt_model *m = rt_open(&p);
-	assert_non_null(m);
-	for (int i = 0; i < nowned; i++)
-		free(owned[i]);
-	free(owned);
+	void *image;
+	int64_t image_bytes;
+	good(twrt_bake(&p, &code, 2, NULL, NULL, &image, &image_bytes, &error));
+	struct twrt_model *m;
+	good(twrt_model_open(image, image_bytes, TWRT_FREE, &m, &error));
+	const struct twrt_plan *baked = twrt_model_plan(m);
+	assert_int_equal(baked->nsteps, 1);
+	assert_int_equal(baked->nsetup, 0);
+	assert_int_equal(baked->buffers[0].const_bytes, 0); /* the original is of no use any more */
+	assert_int_equal(baked->buffers[2].kind, TWRT_CONST);
+	assert_int_equal(baked->buffers[2].const_bytes, 4 * M);
 	struct twrt_context *c;
 	good(twrt_context_new(m, 1, &c, &error));
 	float a[M];
