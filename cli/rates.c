@@ -1,5 +1,5 @@
-/* What the machine can do at most, measured where the profile is: multiply-adds a second of all threads together and bytes a second that they read. Both are
- * programs in the language of task mappings, compiled like any kernel. */
+/* What the machine can do at most, measured where the profile is: multiply-adds a second of all threads together
+ * and bytes a second that they read. Both are programs in the language of task mappings, compiled like any kernel. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* After the definition of L, the lanes of f32: ports and work are those of the machine at hand unless a number says otherwise. */
+/* After the definition of L, the lanes of f32: ports and work are those of the machine at hand unless a number
+ * says otherwise. */
 static const char text[] =
 	"const MR = L == 16 ? 12 : 6;\n"
 	"symbol ITEMS, STEPS, N;\n"

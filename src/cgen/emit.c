@@ -242,7 +242,8 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 	buf_puts(&g->out, ";\n");
 }
 
-/* For reading, into the second-level cache: what comes from farther would hold the few places of the first level that lines on their way take. */
+/* For reading, into the second-level cache: what comes from farther would hold the few places of the first level
+ * that lines on their way take. */
 static void prefetch(struct cgen *g, const struct twir_stmt *s)
 {
 	if (g->uses->d->words) /* a hint, which GPUs do not need */

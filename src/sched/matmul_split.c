@@ -1,10 +1,12 @@
-/* Matmul with K divided among core items: where a problem has few rows and columns and a long K, its items would be too few for many cores. Input: a task that the
- * matmul template takes. Output: a launch of two steps. The first is a matmul of its own with one more batch axis, the part of K, whose results are partial sums:
+/* Matmul with K divided among core items: where a problem has few rows and columns and a long K, its items would
+ * be too few for many cores. Input: a task that the matmul template takes. Output: a launch of two steps. The first is
+ * a matmul of its own with one more batch axis, the part of K, whose results are partial sums:
  *
  *   sums[s, ..] = sum over k < span of A(.., s * span + k) * B(s * span + k, ..)
  *   C[..] = the anchor's value with sum over s of sums[s, ..], in the order of s
  *
- * How many parts there are follows from the sizes alone, never from the threads at hand, so that results are the same for any number of them. */
+ * How many parts there are follows from the sizes alone, never from the threads at hand, so that results are the
+ * same for any number of them. */
 #include "sched/matmul.h"
 
 enum {
@@ -70,7 +72,8 @@ int64_t mm_parts(const struct mm_problem *p, int64_t items)
 	return parts < 2 ? 1 : divisor_near(extent, parts);
 }
 
-/* Axis d of the partial sums, after the parts': the anchor's, columns last whatever the layout of the result, so that they stay columns. */
+/* Axis d of the partial sums, after the parts': the anchor's, columns last whatever the layout of the result, so
+ * that they stay columns. */
 static int axis_at(const struct mm_problem *p, int d)
 {
 	return d == p->rank - 1 ? p->column : d < p->column ? d : d + 1;

@@ -1,5 +1,6 @@
-/* Compiled products of awkward sizes: one column to a few, primes, columns beside a panel's width, few rows, K that is long (divided among core items) or
- * prime; by constants and by inputs. Held against sums in double precision, and one thread against several, bit for bit. */
+/* Compiled products of awkward sizes: one column to a few, primes, columns beside a panel's width, few rows, K
+ * that is long (divided among core items) or prime; by constants and by inputs. Held against sums in double
+ * precision, and one thread against several, bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
