@@ -114,21 +114,9 @@ static void check_program(const struct custom *c, const struct twir_program *p)
 		     "write one element in a loop on lane: lowering makes vectors of it");
 }
 
-/* A single index may stand for the place in memory in programs; definitions know of no memory. */
-static void see_flat(void *arg, const struct twir_expr *e)
-{
-	const struct custom *c = arg;
-	if (e->kind == TWIR_Load && e->nidx != e->u.tensor->rank)
-		tw_raise(TW_ERR_MODEL, "%s: operator %s: %s has %d dimensions, but a definition loads it with %d ind%s",
-			 c->text->file, c->text->name, e->u.tensor->base, e->u.tensor->rank, e->nidx,
-			 e->nidx == 1 ? "ex" : "ices");
-}
-
 void custom_read(struct custom *c, struct twir_module *m, struct tw_arena *a)
 {
 	parse_apart(c, m, a);
-	for (int i = 0; i < c->computes.n; i++)
-		twir_visit_expr(c->computes.at[i]->value, see_flat, c);
 	if (!c->x || !c->x->g->reference || !c->computes.n) /* a reference goes by definitions where there are any */
 		choose(c);
 	struct twir_tensor *const *params = c->launch ? c->launch->params : c->program ? c->program->params : NULL;

