@@ -81,11 +81,18 @@ static void staged(const struct tw_winograd_tiles *x, struct tw_launch *out)
 	add_kernel(x, over_tiles(x, "_out", STAGE_TILES, tile, body), out);
 }
 
+/* Tiles in all; of one image where the number of images is not known, middling where a map's size is not. */
+static int64_t tiles_or_guess(const struct tw_winograd_tiles *x)
+{
+	const int64_t image = tw_size_or(x->rows, 0) * tw_size_or(x->columns, 0);
+	return tw_size_or(x->all, image > 0 ? image : MIDDLING_TILES);
+}
+
 /* How many tiles an item of the blocked form owns: data and sums fill half of the L2 cache, in whole register tiles, and there are enough items. */
 static int64_t block_of(const struct tw_winograd_tiles *x, int mr)
 {
 	const int64_t width = tw_size_or(x->w->channels, 64) + tw_size_or(x->w->filters, 64);
-	const int64_t fit = x->t->l2_bytes / 2 / (width * 4 * x->elements), all = tw_size_or(x->all, MIDDLING_TILES);
+	const int64_t fit = x->t->l2_bytes / 2 / (width * 4 * x->elements), all = tiles_or_guess(x);
 	int64_t block = fit < mr ? mr : fit / mr * mr;
 	while (block > mr && (all + block - 1) / block < ENOUGH_ITEMS)
 		block -= mr;
@@ -100,7 +107,7 @@ static double weight_bytes(const struct tw_winograd_tiles *x)
 /* The blocked form reads the weights once an item, from the L2 cache while they fill less than a third of it; the staged one writes and reads data and sums. */
 static bool prefer_blocked(const struct tw_winograd_tiles *x, int mr)
 {
-	const double all = (double)tw_size_or(x->all, MIDDLING_TILES), weights = weight_bytes(x);
+	const double all = (double)tiles_or_guess(x), weights = weight_bytes(x);
 	const double width = (double)tw_size_or(x->w->channels, 64) + (double)tw_size_or(x->w->filters, 64);
 	const double passed = 2 * 4.0 * x->elements * all * width, l2 = (double)x->t->l2_bytes;
 	const double items = all / (double)block_of(x, mr);
