@@ -7,10 +7,11 @@ Each model runs at several sizes on three inputs (model_inputs.py).  An output p
 type, infinities and NaN in the same places, and differs elsewhere by at most 1e-4 of the largest magnitude of ONNX
 Runtime's output.  Where it differs by more, both are held against the same model in double precision (truth.py): it
 passes if it is at most 1e-4 off from that, or at most twice as far as ONNX Runtime with or without its graph
-optimisations.  Models that round to integers between their layers (QUANTISED) have no such truth, since a last bit
-decides about a step: there each node is run by itself on what it got in ONNX Runtime, and must give what it gave there,
-integers to one step (cut.py).  Models with a state (model_inputs.STREAMS) run over 100 chunks of a sound, each program
-with its own state.  Each size and input counts as one test; the last line is "N passed, N failed".
+optimisations.  Where ONNX Runtime itself is far from that (by 1e-2), and for models that round to integers between their
+layers (QUANTISED), a last bit decides about the output: there each node is run by itself on what it got in ONNX Runtime,
+and must give what it gave there, integers to one step (cut.py).  Models with a state (model_inputs.STREAMS) run over 100
+chunks of a sound, each program with its own state.  Each size and input counts as one test; the last line is
+"N passed, N failed".
 
 The table's columns: nodes, kernels and host operators as `tilewright show` counts them; seconds to compile with
 nothing cached and milliseconds a run (median) from `tilewright bench --json` at the first size; "ratio", how many times
@@ -245,7 +246,7 @@ class Test:
         """Whether all outputs {name: array} are right."""
         expected = dict(zip(self.outputs, self.session.run(self.outputs, feeds)))
         plain = dict(zip(self.outputs, self.plain.run(self.outputs, feeds)))
-        good, exact = True, None
+        good, exact, unsure = True, None, False
         for name, want in expected.items():
             spread, apart = difference(plain[name], want)
             self.spread = max(self.spread, float("inf") if spread is None else spread)
@@ -265,12 +266,14 @@ class Test:
                                         for value in (got, expected, plain))
                 self.notes.append("%s: output %s %s; off from double precision: %.1e, ONNX Runtime %.1e, "
                                   "without optimisations %.1e" % (label, name, wrong, ours, theirs, others))
-                near = max(theirs, others) < 1e-2  # else the evaluator computes something else
-                found = None if near and ours <= max(LIMIT, 2 * max(theirs, others)) else wrong
+                if max(theirs, others) < 1e-2:
+                    found = None if ours <= max(LIMIT, 2 * max(theirs, others)) else wrong
+                else:  # so large an input that ONNX Runtime itself is not near: last bits decide about the output
+                    unsure, found = True, None
             if found:
                 good = False
                 self.failures.append("%s: output %s %s" % (label, name, found))
-        return good
+        return self.compare_nodes(label, feeds) and good if unsure else good
 
     def compare(self, label, feeds, inputs, out):
         for name in self.outputs:  # so that no file of an earlier run is taken for this one's
