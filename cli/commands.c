@@ -463,6 +463,9 @@ const char *const environment_help[][2] = {
 	{"TILEWRIGHT_CACHE", "folder of the cache (default: XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright)"},
 	{"TILEWRIGHT_CACHE_SIZE", "bound of the cache, as 500M or 4G (default: 4G)"},
 	{"TILEWRIGHT_CC", "C compiler for generated code (default: cc, gcc or clang)"},
+	{"TILEWRIGHT_HUGE_PAGES", "0: saved and cached models are mapped from their files, and processes share their "
+				  "memory (default: large ones "
+				  "are read into huge pages where the system gives any, which is faster)"},
 	{"TILEWRIGHT_ISA", "instruction set, as --isa"},
 	{"TMPDIR", "folder for temporary files"},
 	{NULL, NULL}};
