@@ -42,6 +42,7 @@ struct tw_arena {
 	struct block *newest;
 	size_t next_size;
 	size_t total;
+	struct tw_arena *parent, *children, *next; /* next: of the parent's children */
 };
 
 struct tw_arena *arena_new(void)
@@ -51,6 +52,23 @@ struct tw_arena *arena_new(void)
 		tw_raise(TW_ERR_MEMORY, "out of memory");
 	a->next_size = FIRST_BLOCK;
 	return a;
+}
+
+struct tw_arena *arena_child(struct tw_arena *parent)
+{
+	struct tw_arena *a = arena_new();
+	a->parent = parent;
+	a->next = parent->children;
+	parent->children = a;
+	return a;
+}
+
+static void leave_parent(struct tw_arena *a)
+{
+	struct tw_arena **at = &a->parent->children;
+	while (*at != a)
+		at = &(*at)->next;
+	*at = a->next;
 }
 
 static void drop_newest(struct tw_arena *a)
@@ -66,6 +84,10 @@ void arena_free(struct tw_arena *a)
 {
 	if (!a)
 		return;
+	if (a->parent)
+		leave_parent(a);
+	while (a->children)
+		arena_free(a->children);
 	while (a->newest)
 		drop_newest(a);
 	free(a);

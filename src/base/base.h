@@ -45,7 +45,8 @@ _Noreturn void tw_check_failed(const char *file, int line, const char *cond, con
 
 struct tw_arena;
 struct tw_arena *arena_new(void);
-void arena_free(struct tw_arena *a); /* NULL is allowed */
+struct tw_arena *arena_child(struct tw_arena *parent); /* freed with its parent, if not before */
+void arena_free(struct tw_arena *a);		       /* NULL is allowed */
 void *arena_alloc(struct tw_arena *a, size_t bytes);
 void *arena_copy(struct tw_arena *a, const void *from, size_t bytes);
 char *arena_strdup(struct tw_arena *a, const char *s);

@@ -7,7 +7,7 @@
 struct twir_module *twir_module_new(struct tw_arena *a)
 {
 	struct twir_module *m = ARENA_NEW(a, struct twir_module);
-	m->arena = a;
+	m->arena = m->scratch = a;
 	m->table_cap = 1024;
 	m->table = ARENA_ARRAY(a, struct twir_expr *, m->table_cap);
 	strmap_init(&m->names, a);

@@ -328,6 +328,7 @@ struct twir_launch {
 
 struct twir_module {
 	struct tw_arena *arena;
+	struct tw_arena *scratch; /* of a pass: maps that it looks things up in; otherwise the arena */
 	struct twir_expr **table; /* interning: open addressing */
 	int64_t table_n, table_cap;
 	uint32_t next_id;

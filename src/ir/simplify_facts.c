@@ -12,10 +12,10 @@ struct twirs_memo *twirs_memo(struct twir_facts *f)
 		return s->memo;
 	s->memo = map_get(&s->memos, s->signature);
 	if (!s->memo) {
-		s->memo = ARENA_NEW(f->m->arena, struct twirs_memo);
-		map_init(&s->memo->simple, f->m->arena);
-		map_init(&s->memo->ranges, f->m->arena);
-		map_init(&s->memo->proofs, f->m->arena);
+		s->memo = ARENA_NEW(f->m->scratch, struct twirs_memo);
+		map_init(&s->memo->simple, f->m->scratch);
+		map_init(&s->memo->ranges, f->m->scratch);
+		map_init(&s->memo->proofs, f->m->scratch);
 		map_set(&s->memos, s->signature, s->memo);
 	}
 	return s->memo;
@@ -35,7 +35,7 @@ void twirs_push(struct twir_facts *f)
 				      .undo = s->undo.n,
 				      .defs = s->defined.n,
 				      .signature = s->signature};
-	vec_push(f->m->arena, &s->layers, l);
+	vec_push(f->m->scratch, &s->layers, l);
 }
 
 void twirs_pop(struct twir_facts *f)
@@ -58,13 +58,13 @@ void twir_facts_init(struct twir_facts *f, struct twir_module *m)
 {
 	memset(f, 0, sizeof(*f));
 	f->m = m;
-	map_init(&f->ranges, m->arena);
-	map_init(&f->memo, m->arena);
-	f->state = ARENA_NEW(m->arena, struct twirs_state);
-	map_init(&f->state->defs, m->arena);
-	map_init(&f->state->replaced, m->arena);
-	map_init(&f->state->memos, m->arena);
-	map_init(&f->state->seen, m->arena);
+	map_init(&f->ranges, m->scratch);
+	map_init(&f->memo, m->scratch);
+	f->state = ARENA_NEW(m->scratch, struct twirs_state);
+	map_init(&f->state->defs, m->scratch);
+	map_init(&f->state->replaced, m->scratch);
+	map_init(&f->state->memos, m->scratch);
+	map_init(&f->state->seen, m->scratch);
 	twirs_push(f);
 }
 
@@ -74,8 +74,8 @@ static void changed_for_good(struct twir_facts *f, const struct twir_var *v)
 	struct twirs_state *s = f->state;
 	if (!map_get_ptr(&s->seen, v))
 		return;
-	map_init(&s->memos, f->m->arena);
-	map_init(&s->seen, f->m->arena);
+	map_init(&s->memos, f->m->scratch);
+	map_init(&s->seen, f->m->scratch);
 	s->memo = NULL;
 }
 
@@ -84,7 +84,7 @@ static void set_range(struct twir_facts *f, const struct twir_var *v, struct twi
 	const struct twir_range *old = map_get_ptr(&f->ranges, v);
 	if (old && old->lo == to.lo && old->hi == to.hi && old->multiple == to.multiple)
 		return;
-	struct twir_range *r = ARENA_NEW(f->m->arena, struct twir_range);
+	struct twir_range *r = ARENA_NEW(f->m->scratch, struct twir_range);
 	*r = to;
 	map_set_ptr(&f->ranges, v, r);
 	changed_for_good(f, v);
@@ -279,7 +279,7 @@ void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth)
 		for (int k = 0; k < s->facts.n && !known; k++)
 			known = same(s->facts.at[k], &q);
 		if (!known) {
-			vec_push(f->m->arena, &s->facts, arena_copy(f->m->arena, &q, bytes));
+			vec_push(f->m->scratch, &s->facts, arena_copy(f->m->scratch, &q, bytes));
 			twirs_sign(f, twirs_hash(&q), 1);
 		}
 		if (depth > 0)
@@ -334,7 +334,7 @@ bool twirs_assume(struct twir_facts *f, const struct twir_expr *cond, bool holds
 	}
 	if (cond->loads || cond->kind == TWIR_Const) /* memory may change */
 		return false;
-	vec_push(f->m->arena, &f->known, holds ? cond : twirs_negate(f->m, cond));
+	vec_push(f->m->scratch, &f->known, holds ? cond : twirs_negate(f->m, cond));
 	twirs_sign(f, cond->id, holds);
 	if (twir_kind_flags((enum twir_kind)cond->kind) & TWIR_F_CMP)
 		learn_compare(f, cond, holds);
@@ -370,8 +370,8 @@ void twirs_define(struct twir_facts *f, const struct twir_var *v, const struct t
 	twirs_poly_of(value, &p);
 	twirs_expand(f, &p);
 	const size_t bytes = sizeof(p); /* whole: it is copied as a struct when it is put in */
-	map_set_ptr(&s->defs, v, arena_copy(f->m->arena, &p, bytes));
-	vec_push(f->m->arena, &s->defined, v);
+	map_set_ptr(&s->defs, v, arena_copy(f->m->scratch, &p, bytes));
+	vec_push(f->m->scratch, &s->defined, v);
 	twirs_sign(f, v->id, value->id);
 }
 

@@ -375,7 +375,7 @@ void twir_simplify_program(struct twir_module *m, struct twir_program *prog)
 {
 	struct pass p = {.m = m};
 	twir_facts_init(&p.f, m);
-	map_init(&p.used, m->arena);
+	map_init(&p.used, m->scratch);
 	for (int k = 0; k < prog->nlevels; k++) {
 		prog->extents[k] = twir_simplify(&p.f, prog->extents[k]);
 		assume_below(&p, twir_worker(m, prog->levels[k]), prog->extents[k]);

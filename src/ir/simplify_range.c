@@ -253,7 +253,7 @@ struct twir_range twir_range_of(struct twir_facts *f, const struct twir_expr *e)
 		r.lo = more->lo > r.lo ? more->lo : r.lo;
 		r.hi = more->hi < r.hi ? more->hi : r.hi;
 	}
-	struct twir_range *keep = ARENA_NEW(f->m->arena, struct twir_range);
+	struct twir_range *keep = ARENA_NEW(f->m->scratch, struct twir_range);
 	*keep = r;
 	map_set_ptr(&twirs_memo(f)->ranges, e, keep);
 	return r;
@@ -271,7 +271,7 @@ void twirs_narrow(struct twir_facts *f, const struct twir_expr *atom, int64_t lo
 	if (lane && (lo > now.lo ? lo : now.lo) == (hi < now.hi ? hi : now.hi))
 		return;
 	const void *key = atom->kind == TWIR_Var ? (const void *)atom->u.var : (const void *)atom;
-	struct twir_range *r = ARENA_NEW(f->m->arena, struct twir_range);
+	struct twir_range *r = ARENA_NEW(f->m->scratch, struct twir_range);
 	const int64_t m = now.multiple;
 	if (m > 1 && m != INT64_MAX) { /* to multiples inside */
 		if (hi < INT64_MAX)
@@ -280,7 +280,8 @@ void twirs_narrow(struct twir_facts *f, const struct twir_expr *atom, int64_t lo
 			lo = -tw_floordiv(-lo, m) * m;
 	}
 	*r = (struct twir_range){lo > now.lo ? lo : now.lo, hi < now.hi ? hi : now.hi, m};
-	vec_push(f->m->arena, &s->undo, ((struct twirs_undo){(uint64_t)(uintptr_t)key, map_get_ptr(&f->ranges, key)}));
+	vec_push(f->m->scratch, &s->undo,
+		 ((struct twirs_undo){(uint64_t)(uintptr_t)key, map_get_ptr(&f->ranges, key)}));
 	map_set_ptr(&f->ranges, key, r);
 	twirs_sign(f, atom->id, tw_hash_mix((uint64_t)r->lo, (uint64_t)r->hi));
 }

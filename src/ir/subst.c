@@ -5,7 +5,7 @@
 void twir_subst_init(struct twir_subst *s, struct twir_module *m)
 {
 	s->m = m;
-	map_init(&s->map, m->arena);
+	map_init(&s->map, m->scratch);
 }
 
 void twir_subst_set(struct twir_subst *s, struct twir_var *v, const struct twir_expr *e)
@@ -40,7 +40,7 @@ static const struct twir_expr *fold_with_fresh_axes(struct run *r, const struct 
 	const int n = e->n - 1;
 	struct twir_var **axes = ARENA_ARRAY(r->m->arena, struct twir_var *, n);
 	struct tw_map fresh;
-	map_init(&fresh, r->m->arena);
+	map_init(&fresh, r->m->scratch);
 	for (int i = 0; i < n; i++) {
 		axes[i] = twir_var_new(r->m, TWIR_AXIS, e->u.axes[i]->type, e->u.axes[i]->base);
 		axes[i]->lo = e->u.axes[i]->lo;
@@ -49,7 +49,7 @@ static const struct twir_expr *fold_with_fresh_axes(struct run *r, const struct 
 		map_set_ptr(&fresh, e->u.axes[i], (void *)twir_var(r->m, axes[i]));
 	}
 	struct run inner = {.m = r->m, .map = &fresh};
-	map_init(&inner.memo, r->m->arena);
+	map_init(&inner.memo, r->m->scratch);
 	return twir_fold(r->m, (enum twir_kind)e->op, n, axes, e->arg + 1, subst(&inner, e->arg[0]));
 }
 
@@ -85,7 +85,7 @@ static const struct twir_expr *subst(struct run *r, const struct twir_expr *e)
 const struct twir_expr *twir_subst_expr(struct twir_subst *s, const struct twir_expr *e)
 {
 	struct run r = {.m = s->m, .map = &s->map};
-	map_init(&r.memo, s->m->arena);
+	map_init(&r.memo, s->m->scratch);
 	return subst(&r, e);
 }
 
@@ -239,12 +239,12 @@ static struct twir_stmt *copy_block(struct run *r, struct tw_map *map, const str
 struct twir_stmt *twir_subst_block(struct twir_subst *s, const struct twir_stmt *list)
 {
 	struct tw_map map;
-	map_init(&map, s->m->arena);
+	map_init(&map, s->m->scratch);
 	for (int64_t i = 0; i < s->map.cap; i++)
 		if (s->map.values && s->map.values[i])
 			map_set(&map, s->map.keys[i], s->map.values[i]);
 	/* A binder is new to every expression that uses it, so what was remembered before it stays right. */
 	struct run r = {.m = s->m, .map = &map};
-	map_init(&r.memo, s->m->arena);
+	map_init(&r.memo, s->m->scratch);
 	return copy_block(&r, &map, list);
 }

@@ -177,12 +177,12 @@ bool twir_uses_tensor(const struct twir_expr *e, const struct twir_tensor *t)
 void twir_rewriter_init(struct twir_rewriter *r, struct twir_module *m)
 {
 	*r = (struct twir_rewriter){.m = m};
-	map_init(&r->memo, m->arena);
+	map_init(&r->memo, m->scratch);
 }
 
 void twir_rewriter_reset(struct twir_rewriter *r)
 {
-	map_init(&r->memo, r->m->arena);
+	map_init(&r->memo, r->m->scratch);
 }
 
 const struct twir_expr *twir_rewrite_expr(struct twir_rewriter *r, const struct twir_expr *e)

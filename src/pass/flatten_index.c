@@ -129,7 +129,7 @@ void pass_flatten_index(struct twir_module *m, struct twir_program *p, const str
 	twir_rewriter_init(&f.r, m);
 	f.r.user = &f;
 	f.r.expr = load;
-	map_init(&f.original, m->arena);
+	map_init(&f.original, m->scratch);
 	for (int i = 0; i < p->nparams; i++)
 		flatten(&f, p->params[i]);
 	p->body = twp_walk_block(&w, p->body);

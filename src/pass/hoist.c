@@ -220,7 +220,7 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 	c->u.loop.extent = expr(w, s->u.loop.extent);
 	struct level *l = &h->level[h->depth++];
 	twp_list_init(&l->lets);
-	map_init(&l->memo, w->m->arena);
+	map_init(&l->memo, w->m->scratch);
 	map_set_ptr(&h->depths, s->u.loop.var, (void *)(intptr_t)(h->depth + 1));
 	c->u.loop.body = twp_walk_block(w, s->u.loop.body);
 	h->depth--;
@@ -235,7 +235,7 @@ void pass_hoist(struct twir_module *m, struct twir_program *p, const struct tw_t
 	struct hoist *h = ARENA_NEW(m->arena, struct hoist);
 	struct twp_walk w;
 	h->m = m;
-	map_init(&h->depths, m->arena);
+	map_init(&h->depths, m->scratch);
 	twp_walk_init(&w, m, p);
 	w.user = h;
 	w.stmt = statement;
@@ -248,7 +248,7 @@ void pass_hoist(struct twir_module *m, struct twir_program *p, const struct tw_t
 	/* Blocks and threads are loops that the device makes: what depends on them alone is named once, at the top. */
 	struct level *l = &h->level[h->depth++];
 	twp_list_init(&l->lets);
-	map_init(&l->memo, m->arena);
+	map_init(&l->memo, m->scratch);
 	struct twir_stmt *body = twp_walk_block(&w, p->body);
 	twp_list_add(&l->lets, body);
 	p->body = l->lets.head;

@@ -24,9 +24,9 @@ static struct path *path_new(struct inl *k, const struct path *up, const struct 
 	struct path *p = ARENA_NEW(k->m->arena, struct path);
 	p->up = up;
 	p->cond = cond;
-	map_init(&p->memo, k->m->arena);
-	map_init(&p->children[0], k->m->arena);
-	map_init(&p->children[1], k->m->arena);
+	map_init(&p->memo, k->m->scratch);
+	map_init(&p->children[0], k->m->scratch);
+	map_init(&p->children[1], k->m->scratch);
 	return p;
 }
 
@@ -85,7 +85,7 @@ static const struct twir_expr *inline_call(struct inl *k, const struct path *p, 
 	struct twp_replace r;
 	struct tw_map memo;
 	twp_replace_init(&r, k->m);
-	map_init(&memo, k->m->arena);
+	map_init(&memo, k->m->scratch);
 	for (int i = 0; i < f->n; i++)
 		twp_replace_set(&r, f->args[i], bind(k, p, f->args[i]->base, args[i]));
 	for (int i = 0; i < f->nlets; i++)
@@ -195,7 +195,7 @@ static const struct twir_expr *whole(struct twp_walk *w, const struct twir_expr 
 {
 	struct inl *k = w->user;
 	struct tw_map work;
-	map_init(&work, w->m->arena);
+	map_init(&work, w->m->scratch);
 	return rewrite(k, k->root, &work, e);
 }
 

@@ -191,8 +191,8 @@ void pass_local_registers(struct twir_module *m, struct twir_program *p, const s
 	twir_rewriter_init(&x->r, m);
 	x->r.user = x;
 	x->r.expr = load;
-	map_init(&x->map, m->arena);
-	map_init(&x->leads, m->arena);
+	map_init(&x->map, m->scratch);
+	map_init(&x->leads, m->scratch);
 	twir_visit_block(p->body, find_fragments, NULL, x);
 	p->body = twp_walk_block(&x->w, p->body);
 }

@@ -56,9 +56,12 @@ void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_tar
 	if (after)
 		after(arg, "input", p);
 	for (const struct tw_pass *s = tw_passes(p); s->name; s++) {
+		m->scratch = arena_child(m->arena);
 		s->run(m, p, t);
 		if (s->simplify)
 			pass_simplify(m, p, t);
+		arena_free(m->scratch);
+		m->scratch = m->arena;
 		verify(m, p);
 		if (after)
 			after(arg, s->name, p);

@@ -76,7 +76,7 @@ void twp_ctx_init(struct twp_lower *k, struct twp_ctx *c, const struct twp_ctx *
 	c->any = from ? from->any : NULL;
 	c->prefix = from ? from->prefix : true;
 	c->up = NULL;
-	map_init(&c->memo, k->m->arena);
+	map_init(&c->memo, k->m->scratch);
 }
 
 /* If cond holds for the first lanes only (or for all or none): its value at lane 0; else NULL. */
@@ -326,9 +326,9 @@ enum { FEW = 1 << 12 };
 static const struct twir_expr *stepping_division(struct twp_lower *k, struct twp_ctx *c, const struct twir_expr *e)
 {
 	struct twir_module *m = k->m;
-	const struct twir_expr *u = NULL, *n = e->arg[1], *r;
-	if ((e->kind != TWIR_Div && e->kind != TWIR_Mod) || twp_varies(k, n))
+	if ((e->kind != TWIR_Div && e->kind != TWIR_Mod) || twp_varies(k, e->arg[1]))
 		return NULL;
+	const struct twir_expr *u = NULL, *n = e->arg[1], *r;
 	r = terms(k, e->arg[0], false, &u, NULL);
 	if (!r || !u || r == e->arg[0])
 		return NULL;

@@ -330,7 +330,7 @@ static const struct twir_expr *outside_expr(struct twp_walk *w, const struct twi
 {
 	struct scalar_walk *x = w->user;
 	struct tw_map memo;
-	map_init(&memo, w->m->arena);
+	map_init(&memo, w->m->scratch);
 	twir_rewriter_reset(&x->r);
 	return twir_rewrite_expr(&x->r, x->lane ? e : with_reductions(x, &memo, e));
 }
@@ -401,11 +401,11 @@ void pass_lower_lanes(struct twir_module *m, struct twir_program *p, const struc
 	if (k.lanes <= 1)
 		k.scalar = true;
 	k.lane = twir_worker(m, TWIR_LANE)->u.var;
-	map_init(&k.regs, m->arena);
-	map_init(&k.vars, m->arena);
-	map_init(&k.varies, m->arena);
-	map_init(&k.reads, m->arena);
-	map_init(&k.other, m->arena);
+	map_init(&k.regs, m->scratch);
+	map_init(&k.vars, m->scratch);
+	map_init(&k.varies, m->scratch);
+	map_init(&k.reads, m->scratch);
+	map_init(&k.other, m->scratch);
 	twp_walk_init(&k.w, m, p);
 	k.w.user = &x;
 	k.w.stmt = outside;

@@ -101,18 +101,18 @@ static bool simple(const struct twir_stmt *s)
 
 static void run_reset(struct merge *x)
 {
-	map_init(&x->epochs, x->m->arena);
-	map_init(&x->seen, x->m->arena);
+	map_init(&x->epochs, x->m->scratch);
+	map_init(&x->seen, x->m->scratch);
 }
 
 /* Statements from s to end (excluded), twice: counting, then replacing. */
 static void run(struct merge *x, const struct twir_stmt *s, const struct twir_stmt *end, struct twp_list *out)
 {
 	struct twir_module *m = x->m;
-	map_init(&x->loads, m->arena);
+	map_init(&x->loads, m->scratch);
 	run_reset(x);
 	for (const struct twir_stmt *a = s; a != end; a = a->next) {
-		map_init(&x->seen, m->arena);
+		map_init(&x->seen, m->scratch);
 		if (a->kind == TWIR_LET)
 			count(x, a->u.let.value);
 		if (a->kind == TWIR_STORE) {
@@ -127,7 +127,7 @@ static void run(struct merge *x, const struct twir_stmt *s, const struct twir_st
 	run_reset(x);
 	for (const struct twir_stmt *a = s; a != end; a = a->next) {
 		struct twir_stmt *c = twp_copy(m, a);
-		map_init(&x->seen, m->arena);
+		map_init(&x->seen, m->scratch);
 		if (a->kind == TWIR_LET) {
 			const struct twir_expr *e = a->u.let.value;
 			struct load *l = is_load(e) && !nested_load(e) ? lookup(x, e) : NULL;

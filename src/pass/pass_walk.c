@@ -175,7 +175,7 @@ void twp_replace_init(struct twp_replace *r, struct twir_module *m)
 	r->r.user = r;
 	r->r.expr = replace_var;
 	r->r.stmt = NULL;
-	map_init(&r->map, m->arena);
+	map_init(&r->map, m->scratch);
 }
 
 /* The memo stays valid: a variable is never seen before it is bound. */

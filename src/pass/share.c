@@ -144,7 +144,7 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 		return true;
 	}
 	twp_list_init(&lets);
-	map_init(&x->nodes, w->m->arena);
+	map_init(&x->nodes, w->m->scratch);
 	x->out = &lets;
 	count_parts(x, s);
 	struct twir_stmt *c = twp_walk_stmt(w, s);

@@ -141,7 +141,7 @@ static struct twir_stmt *choices(struct twp_walk *w, int64_t lanes, struct twir_
 {
 	struct twir_module *m = w->m;
 	struct conditions c = {.g = {.w = w, .lane = twir_worker(m, TWIR_LANE), .lanes = lanes, .known = true}};
-	map_init(&c.bound, m->arena);
+	map_init(&c.bound, m->scratch);
 	twir_visit_block(body, see_binder, NULL, &c);
 	twir_visit_block(body, NULL, see_conds, &c);
 	if (c.n == 0)

@@ -198,7 +198,7 @@ void pass_unroll_registers(struct twir_module *m, struct twir_program *p, const 
 	w.stmt = unroll;
 	p->body = twp_walk_block(&w, p->body);
 	twir_simplify_program(m, p); /* indices become constants, equal loads the same expression */
-	map_init(&x.map, m->arena);
+	map_init(&x.map, m->scratch);
 	twir_rewriter_init(&x.r, m);
 	x.r.user = &x;
 	x.r.expr = variable_load;
