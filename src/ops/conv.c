@@ -133,30 +133,19 @@ static void define_windows(struct tw_opctx *x, const struct conv *c, const struc
 {
 	const struct tw_window *w = &c->w;
 	struct twir_module *m = x->m;
-	E *i, inside = NULL, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TWIR_MAX_RANK], pixel[TWIR_MAX_RANK];
-	struct twir_var **axes = tw_axes(x, p->c, &i), *fold[TWIR_MAX_RANK];
+	E *i, pixel[TWIR_MAX_RANK];
+	struct tw_taps t;
+	struct twir_var **axes = tw_axes(x, p->c, &i);
 	const E row = i[p->grouped + 1];
 	tw_unflatten(x, i[p->grouped + 2], w->n, w->out, pixel);
-	int n = 0; /* fold axes: taps along an axis of one are none */
-	for (int d = 0; d < w->n; d++) {
-		tap[2 + d] = twir_index(m, 0);
-		if (w->kernel[d] > 1) {
-			extent[n] = twir_index(m, w->kernel[d]);
-			fold[n] = tw_fold_axis(x, "k", extent[n]);
-			tap[2 + d] = twir_var(m, fold[n++]);
-		}
-		at[2 + d] = tw_window_at(x, w, d, pixel[d], tap[2 + d], &inside);
-	}
-	extent[n] = twir_index(m, c->cg);
-	fold[n] = tw_fold_axis(x, "c", extent[n]);
-	tap[0] = channel_of(x, c, i[1], row, c->mg);
-	tap[1] = twir_var(m, fold[n++]);
-	at[0] = i[0];
-	at[1] = channel_of(x, c, i[1], tap[1], c->cg);
-	E value = tw_load(x, tw_x(x, 0), 2 + w->n, at);
-	value = tw_where_inside(x, inside, value, tw_like(x, value, 0));
-	const E product = twir_mul(m, tw_load(x, tw_x(x, 1), 2 + w->n, tap), value);
-	tw_define(x, p->c, axes, twir_fold(m, TWIR_Add, n, fold, extent, product));
+	tw_window_taps(x, w, pixel, c->cg, &t);
+	t.tap[0] = channel_of(x, c, i[1], row, c->mg);
+	t.at[0] = i[0];
+	t.at[1] = channel_of(x, c, i[1], t.tap[1], c->cg);
+	E value = tw_load(x, tw_x(x, 0), 2 + w->n, t.at);
+	value = tw_where_inside(x, t.inside, value, tw_like(x, value, 0));
+	const E product = twir_mul(m, tw_load(x, tw_x(x, 1), 2 + w->n, t.tap), value);
+	tw_define(x, p->c, axes, twir_fold(m, TWIR_Add, t.n, t.fold, t.extent, product));
 }
 
 static void implicit_matmul(struct tw_opctx *x, const struct conv *c)

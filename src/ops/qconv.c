@@ -62,36 +62,25 @@ static struct twir_tensor *define_sum(struct tw_opctx *x, const struct qconv *c)
 {
 	struct twir_module *m = x->m;
 	const struct tw_window *w = &c->w;
-	E *i, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TWIR_MAX_RANK], pixel[TWIR_MAX_RANK], inside = NULL;
+	E *i, pixel[TWIR_MAX_RANK];
+	struct tw_taps t;
 	const E shape[] = {tw_in_dim(x, 0, 0), twir_index(m, c->mg * c->group), tw_product(x, w->n, w->out)};
 	struct twir_tensor *out = tw_temp(x, "sum", TWIR_I32, 3, shape);
-	struct twir_var **axes = tw_axes(x, out, &i), *fold[TWIR_MAX_RANK];
+	struct twir_var **axes = tw_axes(x, out, &i);
 	tw_unflatten(x, i[2], w->n, w->out, pixel);
-	int n = 0; /* fold axes: taps along an axis of one are none; channels run fastest, as in conv.c */
-	for (int d = 0; d < w->n; d++) {
-		tap[2 + d] = twir_index(m, 0);
-		if (w->kernel[d] > 1) {
-			extent[n] = twir_index(m, w->kernel[d]);
-			fold[n] = tw_fold_axis(x, "k", extent[n]);
-			tap[2 + d] = twir_var(m, fold[n++]);
-		}
-		at[2 + d] = tw_window_at(x, w, d, pixel[d], tap[2 + d], &inside);
-	}
-	extent[n] = twir_index(m, c->cg);
-	fold[n] = tw_fold_axis(x, "c", extent[n]);
-	const E channel = twir_var(m, fold[n++]), group = twir_div(m, i[1], twir_index(m, c->mg));
-	at[0] = i[0];
-	at[1] = c->group > 1 ? twir_add(m, twir_mul(m, group, extent[n - 1]), channel) : channel;
-	tap[0] = i[1];
-	tap[1] = channel;
-	E v = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x), 2 + w->n, at));
+	tw_window_taps(x, w, pixel, c->cg, &t);
+	const E group = twir_div(m, i[1], twir_index(m, c->mg));
+	t.at[0] = i[0];
+	t.at[1] = c->group > 1 ? twir_add(m, twir_mul(m, group, twir_index(m, c->cg)), t.tap[1]) : t.tap[1];
+	t.tap[0] = i[1];
+	E v = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x), 2 + w->n, t.at));
 	if (!tw_is_zero(x, c->x_zero))
 		v = twir_sub(m, v, twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x_zero), 0, NULL)));
-	E k = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->weights), 2 + w->n, tap));
+	E k = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->weights), 2 + w->n, t.tap));
 	if (!tw_is_zero(x, c->w_zero))
 		k = twir_sub(m, k, twir_cast(m, TWIR_I32, by_channel(x, c->w_zero, i[1])));
-	const E product = twir_mul(m, tw_where_inside(x, inside, v, twir_int(m, TWIR_I32, 0)), k);
-	tw_define(x, out, axes, twir_fold(m, TWIR_Add, n, fold, extent, product));
+	const E product = twir_mul(m, tw_where_inside(x, t.inside, v, twir_int(m, TWIR_I32, 0)), k);
+	tw_define(x, out, axes, twir_fold(m, TWIR_Add, t.n, t.fold, t.extent, product));
 	return out;
 }
 

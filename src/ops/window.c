@@ -130,6 +130,25 @@ const struct twir_expr *tw_window_at(struct tw_opctx *x, const struct tw_window 
 	return at;
 }
 
+void tw_window_taps(struct tw_opctx *x, const struct tw_window *w, const struct twir_expr *const *pixel,
+		    int64_t channels, struct tw_taps *t)
+{
+	struct twir_module *m = x->m;
+	*t = (struct tw_taps){0};
+	for (int d = 0; d < w->n; d++) {
+		t->tap[2 + d] = twir_index(m, 0);
+		if (w->kernel[d] > 1) {
+			t->extent[t->n] = twir_index(m, w->kernel[d]);
+			t->fold[t->n] = tw_fold_axis(x, "k", t->extent[t->n]);
+			t->tap[2 + d] = twir_var(m, t->fold[t->n++]);
+		}
+		t->at[2 + d] = tw_window_at(x, w, d, pixel[d], t->tap[2 + d], &t->inside);
+	}
+	t->extent[t->n] = twir_index(m, channels);
+	t->fold[t->n] = tw_fold_axis(x, "c", t->extent[t->n]);
+	t->tap[1] = twir_var(m, t->fold[t->n++]);
+}
+
 const struct twir_expr *tw_where_inside(struct tw_opctx *x, const struct twir_expr *inside,
 					const struct twir_expr *value, const struct twir_expr *other)
 {

@@ -23,6 +23,16 @@ void tw_window_numbers(struct tw_opctx *x, struct tw_window *w, const int64_t *k
    it to exist (NULL: none yet). */
 const struct twir_expr *tw_window_at(struct tw_opctx *x, const struct tw_window *w, int d, const struct twir_expr *o,
 				     const struct twir_expr *k, const struct twir_expr **inside);
+/* Where the fold of a convolution reads for the output's pixel: axes of the fold are made for the taps (none along an axis of one) and, innermost, for the
+   channels. Filled in are at[2..] of the input and tap[1..] of the weights. */
+struct tw_taps {
+	int n;
+	struct twir_var *fold[TWIR_MAX_RANK];
+	const struct twir_expr *extent[TWIR_MAX_RANK], *at[TWIR_MAX_RANK], *tap[TWIR_MAX_RANK];
+	const struct twir_expr *inside; /* NULL: always */
+};
+void tw_window_taps(struct tw_opctx *x, const struct tw_window *w, const struct twir_expr *const *pixel,
+		    int64_t channels, struct tw_taps *t);
 void tw_both(struct tw_opctx *x, const struct twir_expr **all, const struct twir_expr *one);
 /* value where inside (NULL: everywhere), else other */
 const struct twir_expr *tw_where_inside(struct tw_opctx *x, const struct twir_expr *inside,
