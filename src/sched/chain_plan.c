@@ -8,25 +8,10 @@ enum { ENOUGH_ITEMS = 8, ENOUGH_PIXELS = 56 }; /* items that keep cores busy; pi
 /* Bytes a cycle: read from beyond the second level and written there, as a stream; between the first two. */
 enum { READ_BYTES = 8, WRITE_BYTES = 24, NEAR_BYTES = 32 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 static int64_t size_of(const struct chain *c, int part, int dimension)
 {
-	return most(1, tw_size_or(c->part[part].task.anchor->out->shape[dimension],
-				  dimension == CHAIN_IMAGE ? 1 : MIDDLING));
+	return tw_most(1, tw_size_or(c->part[part].task.anchor->out->shape[dimension],
+				     dimension == CHAIN_IMAGE ? 1 : MIDDLING));
 }
 
 static int64_t l2_of(const struct chain *c)
@@ -63,8 +48,8 @@ static double moving(const struct chain *c, int64_t channels)
 {
 	const struct mm_problem *p = &c->part[CHAIN_EXPAND].p;
 	const double image = elements(c, CHAIN_EXPAND) * 4, operand = image / (double)p->n_size * (double)p->k_size;
-	const double reads = (double)most(1, c->taps / c->step);
-	const double turns = (double)ceil_div(p->n_size, channels);
+	const double reads = (double)tw_most(1, c->taps / c->step);
+	const double turns = (double)tw_ceil_div(p->n_size, channels);
 	const bool near = ring_bytes(c, channels) <= l1_of(c) * 3 / 4;
 	return ((near ? 0 : image * (2 + reads)) + operand * turns) / NEAR_BYTES;
 }
@@ -117,17 +102,18 @@ static void plan_items(struct chain *c)
 	const bool expands = c->part[CHAIN_EXPAND].given, projects = c->part[CHAIN_PROJECT].given;
 	const int64_t rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW), images = size_of(c, CHAIN_WINDOW, CHAIN_IMAGE);
 	const struct chain_part *x = &c->part[CHAIN_EXPAND];
-	const int64_t all = expands ? ceil_div(x->p.n_size, x->q.nr * c->turn) : 1; /* turns of a strip */
+	const int64_t all = expands ? tw_ceil_div(x->p.n_size, x->q.nr * c->turn) : 1; /* turns of a strip */
 	int64_t turns = all;
-	while (!projects && turns > 1 && images * ceil_div(all, turns) < ENOUGH_ITEMS)
-		turns = ceil_div(turns, 2);
+	while (!projects && turns > 1 && images * tw_ceil_div(all, turns) < ENOUGH_ITEMS)
+		turns = tw_ceil_div(turns, 2);
 	c->group = turns * (expands ? c->turn : 1);
-	const int64_t items = images * ceil_div(all, turns);
-	const int64_t twice = expands ? most(0, reach(c, 1) - c->step) : 0, fewest = ceil_div(14 * twice, c->step);
-	const int64_t wanted = ceil_div(rows, most(1, ceil_div(ENOUGH_ITEMS, items)));
-	c->strip = least(rows, most(c->block, most(fewest, wanted)));
-	c->strip = ceil_div(rows, most(1, rows / c->strip));
-	c->strip = ceil_div(c->strip, c->block) * c->block;
+	const int64_t items = images * tw_ceil_div(all, turns);
+	const int64_t twice = expands ? tw_most(0, reach(c, 1) - c->step) : 0,
+		      fewest = tw_ceil_div(14 * twice, c->step);
+	const int64_t wanted = tw_ceil_div(rows, tw_most(1, tw_ceil_div(ENOUGH_ITEMS, items)));
+	c->strip = tw_least(rows, tw_most(c->block, tw_most(fewest, wanted)));
+	c->strip = tw_ceil_div(rows, tw_most(1, rows / c->strip));
+	c->strip = tw_ceil_div(c->strip, c->block) * c->block;
 }
 
 static int64_t line_bytes(const struct chain *c)
@@ -140,12 +126,12 @@ bool chain_plan(struct chain *c)
 	int64_t known;
 	const int64_t rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW), columns = size_of(c, CHAIN_WINDOW, CHAIN_COLUMN);
 	c->turn = 1;
-	set_block(c, least(rows, ceil_div(ENOUGH_PIXELS, columns)));
+	set_block(c, tw_least(rows, tw_ceil_div(ENOUGH_PIXELS, columns)));
 	if (c->part[CHAIN_EXPAND].given) {
 		while (c->block > 1 && ring_bytes(c, c->t->lanes) > l1_of(c) / 2)
-			set_block(c, ceil_div(c->block, 2));
+			set_block(c, tw_ceil_div(c->block, 2));
 		plan_matmul(c, CHAIN_EXPAND);
-		if (ring_bytes(c, c->turn * c->part[CHAIN_EXPAND].q.nr) > most(l1_of(c), l2_of(c) / 4))
+		if (ring_bytes(c, c->turn * c->part[CHAIN_EXPAND].q.nr) > tw_most(l1_of(c), l2_of(c) / 4))
 			return false;
 	}
 	if (c->part[CHAIN_PROJECT].given)
@@ -154,7 +140,7 @@ bool chain_plan(struct chain *c)
 	/* of lines whose length is not known a strip may be any number of bytes */
 	return !c->part[CHAIN_PROJECT].given ||
 	       (twir_const_int(c->part[CHAIN_WINDOW].task.anchor->out->shape[CHAIN_COLUMN], &known) &&
-		c->strip * line_bytes(c) <= most(l1_of(c), l2_of(c) / 2));
+		c->strip * line_bytes(c) <= tw_most(l1_of(c), l2_of(c) / 2));
 }
 
 /* The share of a tensor of so many bytes that is gone from the second level when its reader comes. */
@@ -200,7 +186,7 @@ static double weights(const struct chain *c)
 			continue;
 		const int64_t columns = x->q.nr * (i == CHAIN_EXPAND ? c->turn : 1),
 			      rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW);
-		const int64_t times = ceil_div(rows, i == CHAIN_EXPAND ? c->block : 1);
+		const int64_t times = tw_ceil_div(rows, i == CHAIN_EXPAND ? c->block : 1);
 		if (x->p.k_size * columns * 4 > l1_of(c) / 2)
 			cycles += (double)(x->p.k_size * x->p.n_size * 4) *
 				  (double)(times * size_of(c, i, CHAIN_IMAGE)) / NEAR_BYTES;
@@ -214,8 +200,8 @@ double chain_saves(const struct chain *c)
 	double saved = 0;
 	if (c->part[CHAIN_EXPAND].given) {
 		const struct chain_part *x = &c->part[CHAIN_EXPAND];
-		const double here = mm_cost(&x->p, &x->point), strips = (double)ceil_div((int64_t)rows, c->strip);
-		const double again = (strips - 1) * (double)most(0, reach(c, 1) - c->step) /
+		const double here = mm_cost(&x->p, &x->point), strips = (double)tw_ceil_div((int64_t)rows, c->strip);
+		const double again = (strips - 1) * (double)tw_most(0, reach(c, 1) - c->step) /
 				     (double)size_of(c, CHAIN_EXPAND, CHAIN_ROW);
 		saved += traffic(c, CHAIN_EXPAND) + alone(c, CHAIN_EXPAND) - here;
 		saved += moving(c, INT32_MAX) -

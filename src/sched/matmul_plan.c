@@ -22,26 +22,11 @@ void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s)
 	}
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* Machine vectors that the program's lanes take: two where elements are wider than the lanes were counted for. */
 static int64_t wide(const struct mm_problem *p)
 {
 	const int64_t bytes = p->t->lanes * twir_scalar_bytes(p->type);
-	return p->t->vector_bytes ? most(1, bytes / p->t->vector_bytes) : 1;
+	return p->t->vector_bytes ? tw_most(1, bytes / p->t->vector_bytes) : 1;
 }
 
 /* Blocks of K, of nearly equal length; all of it where it is not known, or where A is read by nested loops. */
@@ -50,12 +35,12 @@ static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
 	q->kc = p->k_size;
 	q->blocks = q->outer = 1;
 	if (p->exact && (depth == 0 || depth > p->exact))
-		depth = (int)least(p->exact, 1 << 20);
+		depth = (int)tw_least(p->exact, 1 << 20);
 	if (!p->k_known || depth == 0 || p->nested || p->k_size <= depth + (p->exact ? 0 : depth / 2))
 		return;
-	q->blocks = p->exact ? ceil_div(p->k_size, depth) : (p->k_size + depth / 2) / depth;
-	q->kc = ceil_div(ceil_div(p->k_size, q->blocks), 8) * 8;
-	q->blocks = ceil_div(p->k_size, q->kc);
+	q->blocks = p->exact ? tw_ceil_div(p->k_size, depth) : (p->k_size + depth / 2) / depth;
+	q->kc = tw_ceil_div(tw_ceil_div(p->k_size, q->blocks), 8) * 8;
+	q->blocks = tw_ceil_div(p->k_size, q->kc);
 }
 
 enum { MANY_ROWS = 96 /* each element of B serves so many multiply-adds that it may come from far */ };
@@ -65,8 +50,8 @@ enum { ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 
 /* The loop over blocks of K in two: the outer one takes `turns`, in each of which A's part stays in the second-level cache for all panels of the item. */
 static void plan_turns(struct mm_plan *q, int64_t turns)
 {
-	const int64_t inner = ceil_div(q->blocks, turns);
-	q->outer = ceil_div(q->blocks, inner);
+	const int64_t inner = tw_ceil_div(q->blocks, turns);
+	q->outer = tw_ceil_div(q->blocks, inner);
 	q->blocks = q->outer * inner;
 }
 
@@ -76,41 +61,42 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 {
 	const int bytes = twir_scalar_bytes(p->type);
 	const int64_t l2 = p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10,
-		      k = most(1, p->k_known ? p->k_size : LONG_ROW);
-	const int64_t strips = most(1, ceil_div(p->m_size, q->tall)), panels = most(1, ceil_div(p->n_size, q->nr));
+		      k = tw_most(1, p->k_known ? p->k_size : LONG_ROW);
+	const int64_t strips = tw_most(1, tw_ceil_div(p->m_size, q->tall)),
+		      panels = tw_most(1, tw_ceil_div(p->n_size, q->nr));
 	const double tile = (double)k * q->tall * q->nv / 2;
 	const int64_t fit = l2 / 2 / (k * bytes * q->tall);
-	q->band = most(1, least(fit, p->m_known ? strips : SOME_STRIPS));
+	q->band = tw_most(1, tw_least(fit, p->m_known ? strips : SOME_STRIPS));
 	if (q->blocks > 1 && p->a.access != MM_PACKED && q->band < strips && q->band * q->tall < MANY_ROWS) {
-		const int64_t rows = least(strips, ceil_div(MANY_ROWS, q->tall));
-		plan_turns(q, ceil_div(k * bytes * q->tall * rows, l2 / 2));
-		q->band = most(rows, least(strips, fit * q->outer));
+		const int64_t rows = tw_least(strips, tw_ceil_div(MANY_ROWS, q->tall));
+		plan_turns(q, tw_ceil_div(k * bytes * q->tall * rows, l2 / 2));
+		q->band = tw_most(rows, tw_least(strips, fit * q->outer));
 	}
 	q->group = panels;
 	if (p->b.access == MM_PACKED)
-		q->group = most(1, least(panels, l2 / 2 / (k * q->nr * bytes)));
+		q->group = tw_most(1, tw_least(panels, l2 / 2 / (k * q->nr * bytes)));
 	if (q->outer > 1) /* all its sums wait between turns */
-		q->group = most(4, least(panels, l2 / 4 / (q->band * q->tall * q->nr * bytes)));
+		q->group = tw_most(4, tw_least(panels, l2 / 4 / (q->band * q->tall * q->nr * bytes)));
 	if (!p->m_known && p->b.access == MM_PACKED)
-		q->band = most(1, least(8, q->band));
+		q->band = tw_most(1, tw_least(8, q->band));
 	const bool packs = p->b.access == MM_PACKED;
 	const int64_t enough = packs ? PACKING_ITEMS : q->outer > 1 ? FAR_ITEMS : ENOUGH_ITEMS;
-	while (p->batches * ceil_div(strips, q->band) * ceil_div(panels, q->group) < enough) {
+	while (p->batches * tw_ceil_div(strips, q->band) * tw_ceil_div(panels, q->group) < enough) {
 		const bool rows = q->band >= 8 && (packs || (p->m_known && q->band * q->tall > 4 * q->group * q->nr));
 		const bool columns = q->group > 1 && (p->a.access != MM_PACKED || q->group * q->nr > 256);
 		const bool few_rows = !columns && p->m_known && p->a.access == MM_PACKED && q->band >= 4;
 		if (q->band * q->group * tile < 2 * ITEM_CYCLES || !(rows || columns || few_rows))
 			break;
 		if (rows || few_rows)
-			q->band = ceil_div(q->band, 2);
+			q->band = tw_ceil_div(q->band, 2);
 		else
-			q->group = ceil_div(q->group, 2);
+			q->group = tw_ceil_div(q->group, 2);
 	}
 	/* even shares */
 	if (p->m_known)
-		q->band = ceil_div(strips, ceil_div(strips, q->band));
-	q->group = ceil_div(panels, ceil_div(panels, q->group));
-	q->spread = least(q->band, strips);
+		q->band = tw_ceil_div(strips, tw_ceil_div(strips, q->band));
+	q->group = tw_ceil_div(panels, tw_ceil_div(panels, q->group));
+	q->spread = tw_least(q->band, strips);
 }
 
 /* By way of scratch an epilogue is compiled once, in a loop; from registers once for each vector of the tile. The latter pays where the loop over K is short. */
@@ -125,7 +111,7 @@ void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw
 	*q = (struct mm_plan){.nv = point->value[MM_VECTORS],
 			      .nr = point->value[MM_VECTORS] * p->t->lanes,
 			      .ahead = point->value[MM_AHEAD] && p->b.access != MM_PACKED};
-	mm_plan_rows(q, p, (int)most(1, point->value[MM_ROWS] / wide(p)));
+	mm_plan_rows(q, p, (int)tw_most(1, point->value[MM_ROWS] / wide(p)));
 	plan_depth(q, p, point->value[MM_DEPTH]);
 	plan_items(q, p);
 	q->straight = stores_straight(p);
@@ -144,7 +130,7 @@ static double step(double h, double vectors)
  * 128 rows, nothing to speak of.) */
 static double burst(const struct mm_problem *p, const struct mm_plan *q, double l1, double l2)
 {
-	const double bytes = twir_scalar_bytes(p->type), rows = (double)least(p->m_size, q->band * q->tall);
+	const double bytes = twir_scalar_bytes(p->type), rows = (double)tw_least(p->m_size, q->band * q->tall);
 	const bool beyond = (double)p->m_size * (double)p->k_size * bytes > l2;
 	if (q->tall <= AT_ONCE || rows * (double)q->kc * bytes < l1 / 2)
 		return 0;
@@ -155,10 +141,10 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 {
 	struct mm_plan q;
 	mm_plan_init(&q, p, point);
-	const double bytes = twir_scalar_bytes(p->type), k = (double)most(1, p->k_size);
+	const double bytes = twir_scalar_bytes(p->type), k = (double)tw_most(1, p->k_size);
 	const double vectors = q.nv * (double)wide(p);
-	const double panels = (double)ceil_div(most(1, p->n_size), q.nr),
-		     strips = (double)ceil_div(most(1, p->m_size), q.tall);
+	const double panels = (double)tw_ceil_div(tw_most(1, p->n_size), q.nr),
+		     strips = (double)tw_ceil_div(tw_most(1, p->m_size), q.tall);
 	const double l1 = (double)(p->t->l1_bytes > 0 ? p->t->l1_bytes : 32 << 10);
 	const double l2 = (double)(p->t->l2_bytes > 0 ? p->t->l2_bytes : 256 << 10);
 	const double per_panel = mm_rows_cost(&q, p->m_size, step, vectors);

@@ -9,11 +9,6 @@
 
 typedef const struct twir_expr *E;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
 static void add_height(struct mm_plan *q, int height)
 {
 	if (height >= 1 && (q->nheights == 0 || height < q->heights[q->nheights - 1]))
@@ -41,7 +36,7 @@ void mm_plan_rows(struct mm_plan *q, const struct mm_problem *p, int tall)
 		q->ntall = NULL;
 		q->strips = twir_ceildiv(m, p->M, twir_index(m, tall));
 	} else {
-		const int64_t strips = p->m_size > tall ? ceil_div(p->m_size, tall) : 1;
+		const int64_t strips = p->m_size > tall ? tw_ceil_div(p->m_size, tall) : 1;
 		const int64_t low = p->m_size > strips ? p->m_size / strips : 1;
 		const int64_t ntall = p->m_size > low * strips ? p->m_size - low * strips : 0;
 		add_height(q, (int)low + (ntall > 0));
@@ -72,8 +67,8 @@ double mm_rows_cost(const struct mm_plan *q, int64_t rows, double (*step)(double
 	}
 	if (rows <= q->tall)
 		return step(height_for(q, rows), vectors);
-	strips = ceil_div(rows, q->tall);
-	const int64_t left = rows - (strips - 2) * q->tall, first = height_for(q, ceil_div(left, 2));
+	strips = tw_ceil_div(rows, q->tall);
+	const int64_t left = rows - (strips - 2) * q->tall, first = height_for(q, tw_ceil_div(left, 2));
 	return (double)(strips - 2) * step(q->tall, vectors) + step((double)first, vectors) +
 	       step(height_for(q, left - first), vectors);
 }

@@ -162,6 +162,18 @@ const struct twir_expr *tw_inline(struct twir_module *m, const struct twir_expr 
 				  const struct twir_compute *producer); /* its loads replaced by its value */
 bool tw_has_fold(const struct twir_expr *e);
 int64_t tw_size_or(const struct twir_expr *e, int64_t otherwise); /* a constant's value */
+static inline int64_t tw_ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+static inline int64_t tw_least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+static inline int64_t tw_most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
 int tw_cost(const struct twir_expr *e); /* arithmetic operations an element costs; calls count 20 */
 int tw_loads_of(const struct twir_expr *e, const struct twir_tensor *t,
 		const struct twir_expr **one); /* distinct loads of t; one: some load of them */
