@@ -23,6 +23,15 @@ static bool is_one(const struct twir_expr *e)
 	return twir_const_int(e, &n) && n == 1;
 }
 
+/* The dimension of that rank: 0 is the slowest. */
+static int turning(const struct twp_factor *f, int rank)
+{
+	int d = 0;
+	while (f->order[d] != rank)
+		d++;
+	return d;
+}
+
 static struct twir_tensor *declare(struct locals *x, struct twir_tensor *t)
 {
 	struct twir_module *m = x->w.m;
@@ -39,7 +48,8 @@ static struct twir_tensor *declare(struct locals *x, struct twir_tensor *t)
 	if (t->mirrors) {
 		twp_factors(m, t->mirrors, &l->f);
 		for (int i = 0; i < l->f.n; i++)
-			for (int d = 0; d < l->f.at[i].rank && !l->f.at[i].spatial; d++) {
+			for (int k = 0; k < l->f.at[i].rank && !l->f.at[i].spatial; k++) {
+				const int d = turning(&l->f.at[i], k);
 				const struct twir_expr *extent = twp_task_extent(m, &l->f.at[i], d);
 				if (is_one(extent))
 					continue;
@@ -75,7 +85,8 @@ static int place(struct locals *x, const struct local *l, int n, const struct tw
 		return 1;
 	}
 	for (int i = 0; i < l->f.n; i++)
-		for (int d = 0; d < l->f.at[i].rank; d++) {
+		for (int k = 0; k < l->f.at[i].rank; k++) {
+			const int d = turning(&l->f.at[i], k); /* an instruction takes elements in the order of tasks */
 			const struct twir_expr *extent = twp_task_extent(m, &l->f.at[i], d);
 			if (is_one(extent))
 				continue;

@@ -419,6 +419,10 @@ program narrow(A: f8e4m3fn[N], out X: f32[N], out Y: f8e5m2[N]) launch core(ceil
         with open(os.path.join(SOURCE, "test", "pass", "gpu", "tensor_cores.tw")) as f:
             text = f.read()
         self.assertIn("mma_m16n8k16_f16", self.run_cli(self.path("order.tw", text), "--emit", "cuda"))
+        self.assertIn("repeat(1, 2) * repeat(2, 1)", text)
+        for ranked in ("repeat(2, 2, ranks = [1, 0])", "repeat(1, 2, ranks = [1, 0]) * repeat(2, 1)"):
+            same = text.replace("repeat(1, 2) * repeat(2, 1)", ranked)
+            self.assertEqual(self.run_cli(self.path("same.tw", same), "--emit", "cuda"), self.run_cli(self.path("order.tw"), "--emit", "cuda"))
         other = text.replace("repeat(1, 2) * repeat(2, 1) * spatial(8, 4)", "repeat(2, 1) * repeat(1, 2) * spatial(8, 4)")
         self.assertIn("orders a lane's elements otherwise", self.run_cli(self.path("order.tw", other), "--emit", "cuda", code=1))
 
