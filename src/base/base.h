@@ -124,6 +124,11 @@ void tw_hash128_hex(const void *at, size_t n, char out[33]);
    again when next looked at), or of memory whose content is not needed any more. */
 void tw_drop_pages(const void *at, int64_t bytes);
 
+/* cgroup.c: what the control groups of this process grant: whole processors, rounded up; bytes. 0: no limit. root: "", or for tests a
+   folder with proc and sys below it. */
+int tw_cgroup_cpus(const char *root);
+int64_t tw_cgroup_memory(const char *root);
+
 /* checked.c: overflow-checked arithmetic on sizes; *bad becomes true (and stays) when a result does not fit. */
 int64_t tw_mul64(int64_t a, int64_t b, bool *bad);
 int64_t tw_add64(int64_t a, int64_t b, bool *bad);

@@ -1,35 +1,18 @@
 /* Memory for data: aligned, and refused where it could only end in the kernel killing the process. */
 #include "rt_int.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 };
 
-static int64_t cgroup_limit(void)
-{
-	static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-	for (int i = 0; i < TW_COUNT(files); i++) {
-		FILE *f = fopen(files[i], "re");
-		if (f == NULL)
-			continue;
-		long long limit = 0;
-		const bool read = fscanf(f, "%lld", &limit) == 1;
-		fclose(f);
-		if (read && limit > 0)
-			return limit;
-	}
-	return INT64_MAX;
-}
-
 int64_t twrt_memory_limit(void)
 {
 	const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 	const int64_t machine = pages > 0 && page > 0 ? pages * page : INT64_MAX;
-	const int64_t group = cgroup_limit();
-	return machine < group ? machine : group;
+	const int64_t group = tw_cgroup_memory("");
+	return group && group < machine ? group : machine;
 }
 
 void *twrt_alloc(int64_t bytes)

@@ -48,7 +48,7 @@ void tw_target_host(struct tw_target *t)
 	*t = (struct tw_target){.isa = TW_ISA_SCALAR};
 	const enum tw_isa isa = chosen_isa();
 	target_topology(t);
-	const int quota = target_quota("");
+	const int quota = tw_cgroup_cpus("");
 	if (quota > 0 && quota < t->cores)
 		t->cores = quota;
 	tw_target_with_isa(t, isa);

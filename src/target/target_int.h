@@ -8,8 +8,5 @@
 void target_topology(struct tw_target *t);
 /* identity.c: what the processor says of itself and of its caches; false: it says nothing. */
 bool target_identity(char *text, size_t size);
-/* quota.c: whole processors that the control groups of this process grant, rounded up; 0: no limit. root: "" or a folder with proc and
-   sys below it, for tests. */
-int target_quota(const char *root);
 
 #endif

@@ -1,14 +1,20 @@
-/* quota.c: how much processor time the control groups of this process grant.
+/* cgroup.c: how much processor time and memory the control groups of this process grant.
  *
- * Input: /proc/self/cgroup and the groups' files, versions 1 and 2. Output: whole processors, rounded up; 0 where nothing limits.
- * A limit of a group holds for all groups below it, so every group from the process's own up to the top is asked. Inside a container
- * the path may be one that is not visible here: files that cannot be read limit nothing. */
-#include "target/target_int.h"
+ * Input: /proc/self/cgroup and the groups' files, versions 1 and 2. Output: whole processors, rounded up, or bytes; 0 where nothing
+ * limits. A limit of a group holds for all groups below it, so every group from the process's own up to the top is asked. Inside a
+ * container the path may be one that is not visible here: files that cannot be read limit nothing. */
+#include "base/base.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define MAX_PATH 2048
+
+/* What is limited: the controller of version 1, and the limit that one group sets itself (0: none). */
+struct resource {
+	const char *controller;
+	int64_t (*limit)(const char *folder);
+};
 
 /* Reads up to two numbers from a file; "max" ends the reading. Returns how many were there. */
 static int read_numbers(const char *folder, const char *file, long long out[2])
@@ -23,16 +29,15 @@ static int read_numbers(const char *folder, const char *file, long long out[2])
 	return n < 0 ? 0 : n;
 }
 
-static int whole(long long quota, long long period)
+static int64_t whole(long long quota, long long period)
 {
 	if (quota <= 0 || period <= 0)
 		return 0;
 	const long long n = quota / period + (quota % period != 0);
-	return n > INT32_MAX ? 0 : (int)n;
+	return n > INT32_MAX ? 0 : n;
 }
 
-/* The limit that one group sets itself. */
-static int group_quota(const char *folder)
+static int64_t group_cpus(const char *folder)
 {
 	long long two[2], quota[2], period[2];
 	if (read_numbers(folder, "cpu.max", two) == 2)
@@ -43,7 +48,15 @@ static int group_quota(const char *folder)
 	return 0;
 }
 
-static int smaller(int a, int b)
+static int64_t group_memory(const char *folder)
+{
+	long long bytes[2];
+	if (read_numbers(folder, "memory.max", bytes) < 1 && read_numbers(folder, "memory.limit_in_bytes", bytes) < 1)
+		return 0;
+	return bytes[0] > 0 ? bytes[0] : 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
 {
 	if (a == 0 || b == 0)
 		return a + b;
@@ -51,14 +64,14 @@ static int smaller(int a, int b)
 }
 
 /* The strictest limit from mount/path up to the mount itself. */
-static int path_quota(const char *mount, const char *path)
+static int64_t path_limit(const struct resource *r, const char *mount, const char *path)
 {
 	char folder[MAX_PATH];
 	if ((size_t)snprintf(folder, sizeof(folder), "%s%s", mount, path) >= sizeof(folder))
 		return 0;
-	int best = 0;
+	int64_t best = 0;
 	for (;;) {
-		best = smaller(best, group_quota(folder));
+		best = smaller(best, r->limit(folder));
 		char *slash = strrchr(folder, '/');
 		if (strlen(folder) <= strlen(mount) || !slash)
 			return best;
@@ -66,12 +79,12 @@ static int path_quota(const char *mount, const char *path)
 	}
 }
 
-/* Whether the comma-separated list of controllers names cpu. */
-static bool has_cpu(const char *list)
+/* Whether the comma-separated list of controllers has one. */
+static bool names(const char *list, const char *controller)
 {
 	for (const char *at = list;; at++) {
 		const size_t n = strcspn(at, ",");
-		if (n == 3 && memcmp(at, "cpu", 3) == 0)
+		if (n == strlen(controller) && memcmp(at, controller, n) == 0)
 			return true;
 		at += n;
 		if (!*at)
@@ -80,7 +93,7 @@ static bool has_cpu(const char *list)
 }
 
 /* One line of /proc/self/cgroup: "number:controllers:path"; version 2 has number 0 and no controllers. */
-static int line_quota(const char *root, char *line)
+static int64_t line_limit(const struct resource *r, const char *root, char *line)
 {
 	line[strcspn(line, "\n")] = 0;
 	char *controllers = strchr(line, ':');
@@ -92,29 +105,39 @@ static int line_quota(const char *root, char *line)
 	char mount[MAX_PATH];
 	if (!*controllers) {
 		snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup", root);
-		const int best = path_quota(mount, path);
+		const int64_t best = path_limit(r, mount, path);
 		/* Where both versions are in use, version 2 lies beside the controllers of version 1. */
 		snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/unified", root);
-		return smaller(best, path_quota(mount, path));
+		return smaller(best, path_limit(r, mount, path));
 	}
-	if (!has_cpu(controllers))
+	if (!names(controllers, r->controller))
 		return 0;
 	snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, controllers);
-	const int best = path_quota(mount, path);
-	snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/cpu", root);
-	return smaller(best, path_quota(mount, path));
+	const int64_t best = path_limit(r, mount, path);
+	snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, r->controller);
+	return smaller(best, path_limit(r, mount, path));
 }
 
-int target_quota(const char *root)
+static int64_t strictest(const struct resource *r, const char *root)
 {
 	char path[MAX_PATH], line[MAX_PATH];
 	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
 	FILE *f = fopen(path, "re");
 	if (!f)
 		return 0;
-	int best = 0;
+	int64_t best = 0;
 	while (fgets(line, sizeof(line), f))
-		best = smaller(best, line_quota(root, line));
+		best = smaller(best, line_limit(r, root, line));
 	fclose(f);
 	return best;
+}
+
+int tw_cgroup_cpus(const char *root)
+{
+	return (int)strictest(&(struct resource){"cpu", group_cpus}, root);
+}
+
+int64_t tw_cgroup_memory(const char *root)
+{
+	return strictest(&(struct resource){"memory", group_memory}, root);
 }
