@@ -289,6 +289,17 @@ static void test_groups_and_dilations(void **state)
 		  "y = Conv c 40 k3,3 s3 p1 g8"));
 }
 
+/* As convolutions: turned round, by phases, in groups, channel by channel, with taps that some phases lack. */
+static void test_transposed(void **state)
+{
+	(void)state;
+	check("1,9,3,H", 4, 2, DIMS(1, 9, 3, 5, 1, 9, 3, 2), "y,z,u,v",
+	      NET("a = ConvTranspose x 24 k4,4 s2 p1", "b = Relu a", "c = ConvTranspose b 20 k3,3 p1",
+		  "d = ConvTranspose c 20 k4,4 s2 p1 g20", "e = Conv d 24 k1,1", "y = ConvTranspose e 24 k4,4 s2 p1 g3",
+		  "f = ConvTranspose b 17 k5,5 s3 p1", "z = Conv f 9 k3,3", "u = ConvTranspose x 18 k4,4 s2 p1 g9",
+		  "g = ConvTranspose b 24 k3,3 p2 d2 g2", "h = Tanh g", "v = ConvTranspose h 24 k3,3 g24"));
+}
+
 static void test_symbolic_sizes(void **state)
 {
 	(void)state;
@@ -419,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_all_kinds),
 		cmocka_unit_test(test_depthwise),
 		cmocka_unit_test(test_groups_and_dilations),
+		cmocka_unit_test(test_transposed),
 		cmocka_unit_test(test_symbolic_sizes),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_one_axis),
