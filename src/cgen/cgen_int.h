@@ -49,7 +49,7 @@ const char *cgen_use(struct cgen_uses *u, const char *op, struct twir_type a, st
 bool cgen_has_row(const struct cgen_uses *u, const char *op, struct twir_type a); /* of the dialect's own */
 const char *cgen_scalar_name(enum twir_scalar s); /* C type of a value: "f32", "i64" for index, "u16" for f16 */
 enum twir_scalar
-cgen_storage(enum twir_scalar s); /* the type it has in C: index is i64, f16 and bf16 are u16, i1 is u8 */
+cgen_storage(enum twir_scalar s); /* the type it has in C: index is i64, f16 and bf16 are u16, i1 is u8, i4 is i8 */
 const char *cgen_type(struct cgen_uses *u, struct twir_type t);	  /* C type of a value; i1 vectors are masks of i32 */
 void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out); /* typedefs and helper functions */
 
@@ -81,13 +81,22 @@ static inline struct twir_type with_scalar(struct twir_type t, enum twir_scalar 
 /* memory.c */
 void cgen_element(struct cgen *g, const struct twir_tensor *t, int n,
 		  const struct twir_expr *const *index); /* "p0[i]" or "r0" */
+void cgen_flat_index(struct cgen *g, const struct twir_tensor *t, int n, const struct twir_expr *const *index);
 void cgen_pointer(struct cgen *g, const struct twir_tensor *t, int n,
 		  const struct twir_expr *const *index); /* "p0 + i" */
 const char *cgen_tensor_name(struct cgen *g, const struct twir_tensor *t);
 /* Writes "p0 + base, " and returns the index vector that remains: of 32 bits when the index is splat(base) + index(i32
  * vector). */
 const struct twir_expr *cgen_indexed(struct cgen *g, const struct twir_tensor *t, const struct twir_expr *index);
+const struct twir_expr *cgen_index_parts(const struct twir_expr *index, const struct twir_expr **base);
 struct twir_type cgen_index_type(const struct twir_expr *index); /* of that vector */
+/* bits.c: elements that share bytes: of parameters of packed types; other tensors have a byte for each */
+bool cgen_in_bits(const struct twir_tensor *t);
+void cgen_bits_load(struct cgen *g, const struct twir_expr *e); /* or gather */
+void cgen_bits_store(struct cgen *g, const struct twir_stmt *s);
+void cgen_bits_pointer(struct cgen *g, const struct twir_tensor *t, int n, const struct twir_expr *const *index);
+
+void cgen_else_value(struct cgen *g, const struct twir_expr *e, const struct twir_expr *other);
 void cgen_load(struct cgen *g, const struct twir_expr *e);
 void cgen_gather(struct cgen *g, const struct twir_expr *e);
 

@@ -68,7 +68,8 @@ struct tw_dialect {
 };
 
 extern const struct cgen_row cgen_rows_common[], cgen_rows_avx512[], cgen_rows_avx2[], cgen_rows_neon[],
-	cgen_rows_plain[], cgen_rows_shuffle[], cgen_rows_cuda[], cgen_rows_opencl[];
+	cgen_rows_plain[], cgen_rows_shuffle[], cgen_rows_bits[], cgen_rows_bits_global[], cgen_rows_cuda[],
+	cgen_rows_opencl[];
 extern const struct cgen_words cgen_words_cuda, cgen_words_opencl;
 
 #endif

@@ -210,7 +210,9 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 		cgen_copy_async(g, s);
 		return;
 	}
-	if (t->scope == TWIR_REGISTER && t->lanes == v->type.lanes) {
+	if (cgen_in_bits(t)) {
+		cgen_bits_store(g, s);
+	} else if (t->scope == TWIR_REGISTER && t->lanes == v->type.lanes) {
 		TW_CHECK(!mask, "program %s: a masked store to register %s", g->p->name, t->name);
 		cgen_element(g, t, n, index);
 		buf_puts(&g->out, " = ");
@@ -250,7 +252,10 @@ static void prefetch(struct cgen *g, const struct twir_stmt *s)
 		return;
 	tabs(g);
 	buf_puts(&g->out, "__builtin_prefetch(");
-	cgen_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
+	if (cgen_in_bits(s->u.prefetch.tensor))
+		cgen_bits_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
+	else
+		cgen_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
 	buf_puts(&g->out, ", 0, 2);\n");
 }
 

@@ -414,8 +414,9 @@ static void cast(struct cgen *g, const struct twir_expr *e)
 {
 	const struct twir_expr *x = e->arg[0];
 	const enum twir_scalar from = x->type.scalar, to = e->type.scalar;
-	TW_CHECK(!twir_is_storage(from) && !twir_is_storage(to), "program %s: a cast of a storage type in lowered code",
-		 g->p->name);
+	const bool packed = twir_is_packed(from) || twir_is_packed(to);
+	TW_CHECK(packed ? same_in_c(from, to) : !twir_is_storage(from) && !twir_is_storage(to),
+		 "program %s: a cast of a storage type in lowered code", g->p->name);
 	if (same_in_c(from, to)) {
 		cgen_expr(g, x);
 	} else if (from == TWIR_I1 && to == TWIR_I1) {

@@ -8,7 +8,8 @@ static const char *const scalar_c[TWIR_SCALARS] = {
 	[TWIR_I64] = "i64",   [TWIR_U8] = "u8",		[TWIR_U16] = "u16",	[TWIR_U32] = "u32",
 	[TWIR_U64] = "u64",   [TWIR_F16] = "u16",	[TWIR_BF16] = "u16",	[TWIR_F32] = "f32",
 	[TWIR_F64] = "f64",   [TWIR_INDEX] = "i64",	[TWIR_F8E4M3FN] = "u8", [TWIR_F8E4M3FNUZ] = "u8",
-	[TWIR_F8E5M2] = "u8", [TWIR_F8E5M2FNUZ] = "u8", [TWIR_F8E8M0] = "u8",
+	[TWIR_F8E5M2] = "u8", [TWIR_F8E5M2FNUZ] = "u8", [TWIR_F8E8M0] = "u8",	[TWIR_F4E2M1] = "u8",
+	[TWIR_I4] = "i8",     [TWIR_U4] = "u8",		[TWIR_I2] = "i8",	[TWIR_U2] = "u8",
 };
 
 static const char *const typedefs[TWIR_SCALARS] = {
@@ -33,7 +34,13 @@ enum twir_scalar cgen_storage(enum twir_scalar s)
 	case TWIR_F8E5M2:
 	case TWIR_F8E5M2FNUZ:
 	case TWIR_F8E8M0:
+	case TWIR_F4E2M1: /* packed types: a value has a byte of its own, memory of parameters has not */
+	case TWIR_U4:
+	case TWIR_U2:
 		return TWIR_U8;
+	case TWIR_I4:
+	case TWIR_I2:
+		return TWIR_I8;
 	case TWIR_F16:
 	case TWIR_BF16:
 		return TWIR_U16;
@@ -328,6 +335,8 @@ static void print_helper(struct cgen_uses *u, struct cgen_helper *h, struct tw_b
 		r = find_in(cgen_rows_common, h);
 	if (!r)
 		r = find_in(cgen_rows_shuffle, h);
+	if (!r) /* elements that share bytes, in the memory of parameters */
+		r = find_in(u->d->words && *u->d->words->global ? cgen_rows_bits_global : cgen_rows_bits, h);
 	TW_CHECK(r, "dialect %s has no row for %s", u->d->name, h->name);
 	print_needs(u, h, r->needs, out);
 	if (r->clang) {

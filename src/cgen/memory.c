@@ -10,7 +10,7 @@ const char *cgen_tensor_name(struct cgen *g, const struct twir_tensor *t)
 }
 
 /* The flat index of an access: one index, or row-major over constant extents for register arrays. */
-static void flat_index(struct cgen *g, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
+void cgen_flat_index(struct cgen *g, const struct twir_tensor *t, int n, const struct twir_expr *const *index)
 {
 	if (n == 0) {
 		put(g, "0");
@@ -38,7 +38,7 @@ void cgen_element(struct cgen *g, const struct twir_tensor *t, int n, const stru
 	if (t->scope == TWIR_REGISTER && t->rank == 0)
 		return;
 	put(g, "[");
-	flat_index(g, t, n, index);
+	cgen_flat_index(g, t, n, index);
 	put(g, "]");
 }
 
@@ -46,7 +46,7 @@ void cgen_pointer(struct cgen *g, const struct twir_tensor *t, int n, const stru
 {
 	put(g, cgen_tensor_name(g, t));
 	put(g, " + ");
-	flat_index(g, t, n, index);
+	cgen_flat_index(g, t, n, index);
 }
 
 static struct twir_type memory_type(const struct twir_expr *e)
@@ -55,7 +55,7 @@ static struct twir_type memory_type(const struct twir_expr *e)
 }
 
 /* What masked-out lanes give, in the type that memory holds. */
-static void else_value(struct cgen *g, const struct twir_expr *e, const struct twir_expr *other)
+void cgen_else_value(struct cgen *g, const struct twir_expr *e, const struct twir_expr *other)
 {
 	const struct twir_type t = memory_type(e);
 	if (is_i1(e) && is_vector(other)) {
@@ -71,6 +71,10 @@ void cgen_load(struct cgen *g, const struct twir_expr *e)
 {
 	const struct twir_tensor *t = e->u.tensor;
 	const bool masked = e->n == e->nidx + 2;
+	if (cgen_in_bits(t)) {
+		cgen_bits_load(g, e);
+		return;
+	}
 	if (t->scope == TWIR_REGISTER && t->lanes == e->type.lanes) {
 		TW_CHECK(!masked, "program %s: a masked load of register %s", g->p->name, t->name);
 		cgen_element(g, t, e->nidx, e->arg);
@@ -94,22 +98,33 @@ void cgen_load(struct cgen *g, const struct twir_expr *e)
 		put(g, ", ");
 		cgen_expr(g, e->arg[e->nidx]);
 		put(g, ", ");
-		else_value(g, e, e->arg[e->nidx + 1]);
+		cgen_else_value(g, e, e->arg[e->nidx + 1]);
 	}
 	put(g, is_i1(e) ? "))" : ")");
 }
 
+/* splat(base) + index(i32 vector): gives the vector and sets *base; else the index, with no base. */
+const struct twir_expr *cgen_index_parts(const struct twir_expr *index, const struct twir_expr **base)
+{
+	*base = NULL;
+	for (int i = 0; index->kind == TWIR_Add && i < 2; i++) {
+		const struct twir_expr *first = index->arg[i], *lanes = index->arg[1 - i];
+		if (first->kind != TWIR_Splat || lanes->kind != TWIR_Cast || lanes->arg[0]->type.scalar != TWIR_I32)
+			continue;
+		*base = first->arg[0];
+		return lanes->arg[0];
+	}
+	return index;
+}
+
 const struct twir_expr *cgen_indexed(struct cgen *g, const struct twir_tensor *t, const struct twir_expr *index)
 {
+	const struct twir_expr *base;
+	index = cgen_index_parts(index, &base);
 	put(g, cgen_tensor_name(g, t));
-	for (int i = 0; index->kind == TWIR_Add && i < 2; i++) {
-		const struct twir_expr *base = index->arg[i], *lanes = index->arg[1 - i];
-		if (base->kind != TWIR_Splat || lanes->kind != TWIR_Cast || lanes->arg[0]->type.scalar != TWIR_I32)
-			continue;
+	if (base) {
 		put(g, " + ");
-		cgen_expr(g, base->arg[0]);
-		index = lanes->arg[0];
-		break;
+		cgen_expr(g, base);
 	}
 	put(g, ", ");
 	return index;
@@ -118,11 +133,8 @@ const struct twir_expr *cgen_indexed(struct cgen *g, const struct twir_tensor *t
 /* The type of the indices that cgen_indexed leaves. */
 struct twir_type cgen_index_type(const struct twir_expr *index)
 {
-	for (int i = 0; index->kind == TWIR_Add && i < 2; i++)
-		if (index->arg[i]->kind == TWIR_Splat && index->arg[1 - i]->kind == TWIR_Cast &&
-		    index->arg[1 - i]->arg[0]->type.scalar == TWIR_I32)
-			return index->arg[1 - i]->arg[0]->type;
-	return index->type;
+	const struct twir_expr *base;
+	return cgen_index_parts(index, &base)->type;
 }
 
 /* p[2 * l + ..] for each lane: what remains of the index is iota * 2. */
@@ -147,6 +159,10 @@ void cgen_gather(struct cgen *g, const struct twir_expr *e)
 {
 	const bool masked = e->n == 3;
 	const struct twir_type mem = memory_type(e);
+	if (cgen_in_bits(e->u.tensor)) {
+		cgen_bits_load(g, e);
+		return;
+	}
 	if (every_second(g, e)) {
 		buf_printf(&g->out, "%s(", cgen_helper_for(g, "ld2", mem));
 		(void)cgen_indexed(g, e->u.tensor, e->arg[0]);
@@ -162,7 +178,7 @@ void cgen_gather(struct cgen *g, const struct twir_expr *e)
 		put(g, ", ");
 		cgen_expr(g, e->arg[1]);
 		put(g, ", ");
-		else_value(g, e, e->arg[2]);
+		cgen_else_value(g, e, e->arg[2]);
 	}
 	put(g, is_i1(e) ? "))" : ")");
 }

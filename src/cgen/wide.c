@@ -5,20 +5,68 @@
 #include "cgen/cgen_int.h"
 
 /* result:arguments. V: type a, R: type b, M: mask, S: element of a, P: pointer to elements that advances by half, p:
- * pointer that stays, v: nothing */
+ * pointer that stays, v: nothing, o: number of an element that advances by half, b: one that stays */
 static const struct {
 	const char *op, *signature;
 } signatures[] = {
-	{"ld", "V:P"},	       {"st", "v:PV"},	     {"ldm", "V:PMV"},	     {"stm", "v:PMV"}, {"gather", "V:pR"},
-	{"gatherm", "V:pRMV"}, {"scatter", "v:pRV"}, {"scatterm", "v:pRMV"}, {"splat", "V:S"}, {"sel", "V:MVV"},
-	{"tomask", "M:V"},     {"frommask", "V:M"},  {"lt", "M:VV"},	     {"le", "M:VV"},   {"eq", "M:VV"},
-	{"ne", "M:VV"},	       {"add", "V:VV"},	     {"sub", "V:VV"},	     {"mul", "V:VV"},  {"quot", "V:VV"},
-	{"and", "V:VV"},       {"or", "V:VV"},	     {"xor", "V:VV"},	     {"shl", "V:VV"},  {"shr", "V:VV"},
-	{"neg", "V:V"},	       {"not", "V:V"},	     {"min", "V:VV"},	     {"max", "V:VV"},  {"minnum", "V:VV"},
-	{"maxnum", "V:VV"},    {"minc", "V:VV"},     {"maxc", "V:VV"},	     {"sqrt", "V:V"},  {"floor", "V:V"},
-	{"ceil", "V:V"},       {"round", "V:V"},     {"trunc", "V:V"},	     {"abs", "V:V"},   {"fma", "V:VVV"},
-	{"div", "V:VV"},       {"mod", "V:VV"},	     {"fdiv", "V:VV"},	     {"fmod", "V:VV"}, {"fdivp", "V:VV"},
-	{"fmodp", "V:VV"},     {"toint", "R:V"},     {"cvt", "R:V"},	     {"cast", "R:V"},
+	{"ld", "V:P"},
+	{"st", "v:PV"},
+	{"ldm", "V:PMV"},
+	{"stm", "v:PMV"},
+	{"gather", "V:pR"},
+	{"gatherm", "V:pRMV"},
+	{"scatter", "v:pRV"},
+	{"scatterm", "v:pRMV"},
+	{"splat", "V:S"},
+	{"sel", "V:MVV"},
+	{"tomask", "M:V"},
+	{"frommask", "V:M"},
+	{"lt", "M:VV"},
+	{"le", "M:VV"},
+	{"eq", "M:VV"},
+	{"ne", "M:VV"},
+	{"add", "V:VV"},
+	{"sub", "V:VV"},
+	{"mul", "V:VV"},
+	{"quot", "V:VV"},
+	{"and", "V:VV"},
+	{"or", "V:VV"},
+	{"xor", "V:VV"},
+	{"shl", "V:VV"},
+	{"shr", "V:VV"},
+	{"neg", "V:V"},
+	{"not", "V:V"},
+	{"min", "V:VV"},
+	{"max", "V:VV"},
+	{"minnum", "V:VV"},
+	{"maxnum", "V:VV"},
+	{"minc", "V:VV"},
+	{"maxc", "V:VV"},
+	{"sqrt", "V:V"},
+	{"floor", "V:V"},
+	{"ceil", "V:V"},
+	{"round", "V:V"},
+	{"trunc", "V:V"},
+	{"abs", "V:V"},
+	{"fma", "V:VVV"},
+	{"div", "V:VV"},
+	{"mod", "V:VV"},
+	{"fdiv", "V:VV"},
+	{"fmod", "V:VV"},
+	{"fdivp", "V:VV"},
+	{"fmodp", "V:VV"},
+	{"toint", "R:V"},
+	{"cvt", "R:V"},
+	{"cast", "R:V"},
+#define BITS(n)                                                                                                        \
+	{"bld" n, "V:po"}, {"bldm" n, "V:poMV"}, {"bst" n, "v:poV"}, {"bstm" n, "v:poMV"}, {"bgather" n, "V:pbR"},     \
+		{"bgatherm" n, "V:pbRMV"}, {"bscatter" n, "v:pbRV"},                                                   \
+	{                                                                                                              \
+		"bscatterm" n, "v:pbRMV"                                                                               \
+	}
+	BITS("4"),
+	BITS("2"),
+#undef BITS
 };
 
 static const struct twir_type no_type = {TWIR_VOID, 0};
@@ -44,6 +92,9 @@ static struct twir_type kind_type(const struct cgen_helper *h, char kind)
 		return (struct twir_type){TWIR_I32, h->a.lanes};
 	case 'V':
 		return h->a;
+	case 'o':
+	case 'b':
+		return (struct twir_type){TWIR_I64, 1};
 	default:
 		return (struct twir_type){h->a.scalar, 1};
 	}
@@ -52,9 +103,9 @@ static struct twir_type kind_type(const struct cgen_helper *h, char kind)
 static void argument(struct cgen_uses *u, struct tw_buf *out, const struct cgen_helper *h, char kind, int number,
 		     int half)
 {
-	if (kind == 'P' && half)
+	if ((kind == 'P' || kind == 'o') && half)
 		buf_printf(out, "x%d + %d", number, h->a.lanes / 2);
-	else if (kind == 'P' || kind == 'p' || kind == 'S')
+	else if (kind == 'P' || kind == 'p' || kind == 'S' || kind == 'o' || kind == 'b')
 		buf_printf(out, "x%d", number);
 	else if (cgen_is_wide(u, kind_type(h, kind)))
 		buf_printf(out, "x%d.h[%d]", number, half);

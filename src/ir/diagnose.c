@@ -86,6 +86,12 @@ static void look(void *arg)
 	twird_assign(d);
 	twird_owners(d);
 	twird_races(d);
+	const struct twird_event *e = twird_shared_byte(d);
+	if (e)
+		twird_say(d, TWIR_UNPROVED, e->stmt,
+			  "whole bytes for each worker (rows of an even size, or repeats side by side) are proved",
+			  "elements of %s share bytes: do two workers store to one byte here? %s", e->tensor->base,
+			  twird_access(d, e));
 }
 
 struct twir_diagnostics twir_diagnose_program(struct twir_module *m, const struct twir_program *p, struct tw_arena *a)

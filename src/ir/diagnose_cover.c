@@ -177,19 +177,8 @@ void twird_bind(struct twird *d, const struct twird_event *e, const struct twird
 	pin(d, e, b);
 }
 
-struct digit { /* of an index in one dimension: stride * binder */
-	int binder;
-	const struct twir_expr *stride;
-};
-struct digits {
-	int n;
-	struct digit at[TWIRS_TERMS];
-	const struct twir_expr *base;
-};
-
-/* The index of the dimensions from .. to, as one number in row order, as digits; false: it is something else. */
-static bool digits_of(struct twird *d, struct twir_facts *f, const struct twird_event *e, const struct twird_binders *b,
-		      int from, int to, struct digits *g)
+bool twird_digits_of(struct twird *d, struct twir_facts *f, const struct twird_event *e, const struct twird_binders *b,
+		     int from, int to, struct twird_digits *g)
 {
 	struct twir_module *m = d->m;
 	const struct twir_expr *x = e->index[from];
@@ -229,27 +218,28 @@ static bool digits_of(struct twird *d, struct twir_facts *f, const struct twird_
 				break;
 			}
 		if (which >= 0)
-			g->at[g->n++] = (struct digit){which, twirs_build_mono(m, &rest)};
+			g->at[g->n++] = (struct twird_digit){which, twirs_build_mono(m, &rest)};
 	}
 	g->base = twirs_build(m, &base);
 	return true;
 }
 
 /* Smallest strides first. */
-static void sort(struct twird *d, struct twir_facts *f, struct digits *g)
+static void sort(struct twird *d, struct twir_facts *f, struct twird_digits *g)
 {
 	for (int i = 0; i < g->n; i++)
 		for (int j = i + 1; j < g->n; j++)
 			if (!twir_prove(f, twir_le(d->m, g->at[i].stride, g->at[j].stride)) &&
 			    twir_prove(f, twir_le(d->m, g->at[j].stride, g->at[i].stride))) {
-				const struct digit t = g->at[i];
+				const struct twird_digit t = g->at[i];
 				g->at[i] = g->at[j];
 				g->at[j] = t;
 			}
 }
 
 /* What the digits reach: base aside, the largest value. */
-static const struct twir_expr *reach(struct twird *d, const struct twird_binders *b, const struct digits *g, int n)
+static const struct twir_expr *reach(struct twird *d, const struct twird_binders *b, const struct twird_digits *g,
+				     int n)
 {
 	const struct twir_expr *r = twir_index(d->m, 0), *one_more = twir_index(d->m, 1);
 	for (int i = 0; i < n; i++)
@@ -258,7 +248,7 @@ static const struct twir_expr *reach(struct twird *d, const struct twird_binders
 	return r;
 }
 
-static bool digits_differ(struct twird *d, struct twir_facts *f, const struct twird_binders *b, struct digits *g)
+static bool digits_differ(struct twird *d, struct twir_facts *f, const struct twird_binders *b, struct twird_digits *g)
 {
 	sort(d, f, g);
 	for (int i = 0; i < g->n; i++)
@@ -275,7 +265,7 @@ static bool at_most_one(struct twird *d, struct twir_facts *f, const struct twir
 bool twird_injective(struct twird *d, const struct twird_event *e, const struct twird_binders *b, unsigned dims)
 {
 	struct twir_facts f;
-	struct digits g;
+	struct twird_digits g;
 	unsigned used = 0;
 	if (b->too_many || b->projected || e->scattered)
 		return false;
@@ -290,7 +280,7 @@ bool twird_injective(struct twird *d, const struct twird_event *e, const struct 
 			to = whole ? e->n - 1 : k;
 			if (!(dims >> k & 1))
 				continue;
-			while (!(ok = digits_of(d, &f, e, b, k, to, &g)) && ++to < e->n && dims >> to & 1)
+			while (!(ok = twird_digits_of(d, &f, e, b, k, to, &g)) && ++to < e->n && dims >> to & 1)
 				;
 			ok = ok && digits_differ(d, &f, b, &g);
 			for (int i = 0; i < g.n && ok; i++)
@@ -307,7 +297,7 @@ bool twird_injective(struct twird *d, const struct twird_event *e, const struct 
 }
 
 /* 0 .. last all reached? */
-static bool digits_reach(struct twird *d, struct twir_facts *f, const struct twird_binders *b, struct digits *g,
+static bool digits_reach(struct twird *d, struct twir_facts *f, const struct twird_binders *b, struct twird_digits *g,
 			 const struct twir_expr *last)
 {
 	struct twir_module *m = d->m;
@@ -345,7 +335,7 @@ static bool guards_hold(struct twird *d, const struct twird_event *e, const stru
 	return true;
 }
 
-static bool take(const struct digits *g, unsigned *used)
+static bool take(const struct twird_digits *g, unsigned *used)
 {
 	for (int i = 0; i < g->n; i++) {
 		if (*used >> g->at[i].binder & 1)
@@ -360,7 +350,7 @@ static bool part_covered(struct twird *d, struct twir_facts *f, const struct twi
 			 const struct twird_binders *b, int from, int to, const struct twird_event *of, unsigned *used)
 {
 	struct twir_module *m = d->m;
-	struct digits g;
+	struct twird_digits g;
 	const bool flat = e->n != e->tensor->rank;
 	const struct twir_expr *last = of ? of->index[from] : NULL;
 	if (of && from == e->n - 1)
@@ -371,7 +361,7 @@ static bool part_covered(struct twird *d, struct twir_facts *f, const struct twi
 			size = twir_mul(m, size, e->tensor->shape[k]);
 		last = twir_sub(m, size, twir_index(m, 1));
 	}
-	return digits_of(d, f, e, b, from, to, &g) && digits_reach(d, f, b, &g, last) && take(&g, used);
+	return twird_digits_of(d, f, e, b, from, to, &g) && digits_reach(d, f, b, &g, last) && take(&g, used);
 }
 
 bool twird_covers(struct twird *d, const struct twird_event *e, const struct twird_binders *b,
@@ -416,12 +406,12 @@ bool twird_beyond(struct twird *d, const struct twird_event *e, int k, const str
 	struct twir_module *m = d->m;
 	struct twird_binders b;
 	struct twir_facts f;
-	struct digits g;
+	struct twird_digits g;
 	twird_bind(d, e, NULL, ~0u, &b);
 	if (b.too_many || b.nguards || b.pinned || e->masked || e->scattered)
 		return false;
 	twir_facts_init(&f, m);
-	if (!digits_of(d, &f, e, &b, k, k, &g))
+	if (!twird_digits_of(d, &f, e, &b, k, k, &g))
 		return false;
 	for (int i = 0; i < b.n; i++)
 		if (!twir_prove(&f, twir_le(m, twir_index(m, 1), b.at[i].extent)))

@@ -88,6 +88,19 @@ bool twird_inside(const struct twird_frame *f, const struct twird_frame *of); /*
 void twird_launch(struct twird *d, struct twir_facts *f); /* there are workers, numbered below the launch */
 void twird_enter(struct twir_facts *f, const struct twird_frame *frame); /* what holds there, outer frames too */
 void twird_below(struct twir_facts *f, const struct twir_expr *v, const struct twir_expr *extent);
+/* An index as a number in mixed radix: base + the sum of stride * binder. */
+struct twird_digit {
+	int binder;
+	const struct twir_expr *stride;
+};
+struct twird_digits {
+	int n;
+	struct twird_digit at[TWIRS_TERMS];
+	const struct twir_expr *base;
+};
+/* The index of the dimensions from .. to, as one number in row order, as digits; false: it is something else. */
+bool twird_digits_of(struct twird *d, struct twir_facts *f, const struct twird_event *e, const struct twird_binders *b,
+		     int from, int to, struct twird_digits *g);
 /* Do different values of the binders give different elements? Only dimensions with a bit in dims are looked at. */
 bool twird_injective(struct twird *d, const struct twird_event *e, const struct twird_binders *b, unsigned dims);
 /* Is each element stored that `of` (NULL: any element of the tensor) can ask for? Dimensions with a bit in same are taken
@@ -104,6 +117,8 @@ void twird_assign(struct twird *d);
 bool twird_same_map(const struct twir_map *a, const struct twir_map *b);
 bool twird_alike(struct twird *d, const struct twird_event *store, const struct twird_event *load,
 		 const struct twird_frame *common, unsigned *same);
+/* diagnose_bytes.c: stores to outputs of packed types, and each byte to one worker; the first that is not proved so */
+const struct twird_event *twird_shared_byte(struct twird *d);
 void twird_races(struct twird *d); /* diagnose_race.c: workers do not touch one element without a barrier */
 
 #endif

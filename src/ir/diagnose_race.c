@@ -133,6 +133,12 @@ static bool other_residue(struct twir_facts *f, const struct twir_expr *x, const
 	return c > 1 && twir_const_int(twir_simplify(f, d), &r) && r != 0;
 }
 
+/* On a GPU threads that store to one byte race, though their elements differ: of packed types nothing below is proved. */
+static bool shares_bytes(const struct twird *d, const struct twird_event *e)
+{
+	return d->gpu && twir_is_packed(e->tensor->type);
+}
+
 /* Do they differ in some index, whichever workers run them? next: a loop whose turn is a later one for b. */
 static bool apart(struct twird *d, const struct twird_event *a, const struct twird_event *b,
 		  const struct twird_frame *common, const struct twird_frame *next)
@@ -143,7 +149,7 @@ static bool apart(struct twird *d, const struct twird_event *a, const struct twi
 	struct rename r = {.d = d};
 	const struct twird_frame *mine = own_part(d, common);
 	const struct twird_frame *shared = mine ? mine->outer : common; /* the same for both */
-	if (a->n != b->n || a->scattered || b->scattered)
+	if (a->n != b->n || a->scattered || b->scattered || shares_bytes(d, a))
 		return false;
 	twir_subst_init(&r.put, m);
 	for (int i = 0; i < TW_COUNT(raw); i++)
@@ -218,7 +224,7 @@ static bool same_worker(struct twird *d, const struct twird_event *a, const stru
 	unsigned same;
 	if (same_one(d, a, b))
 		return true;
-	if (a->n != b->n || a->lanes != b->lanes || !twird_alike(d, a, b, common, &same))
+	if (shares_bytes(d, a) || a->n != b->n || a->lanes != b->lanes || !twird_alike(d, a, b, common, &same))
 		return false;
 	for (int k = 0; k < a->n && next; k++) /* in another turn the index may be another */
 		if (twir_uses_var(a->index[k], next->vars[0]))

@@ -173,6 +173,7 @@ struct twiri_tensor {
 	uint8_t *state;		      /* CELL_*; NULL: all readable */
 	const uint8_t *overwritten;   /* state of the out tensor that shares this memory, or NULL */
 	struct twiri_reader *readers; /* of an input that is overwritten, and of the output that does it; or NULL */
+	struct twiri_reader *owners;  /* of a packed output: who stored to each byte; or NULL */
 	struct twiri_track *track;    /* NULL: not tracked */
 	int64_t serial;		      /* of the core item or block that declared it */
 	const struct twiri_mirror *mirror; /* registers only */

@@ -250,6 +250,8 @@ void twiri_describe_param(struct twiri_machine *x, struct twiri_tensor *d, const
 	d->writable = d->once = out;
 	if (out)
 		d->state = arena_alloc_array(x->arena, 1, d->elements);
+	if (out && d->packed)
+		d->owners = ARENA_ARRAY(x->arena, struct twiri_reader, (d->elements + d->packed - 1) / d->packed);
 }
 
 static struct twiri_mirror *make_mirror(struct twiri_machine *x, struct twiri_frame *f,
@@ -404,6 +406,22 @@ static bool together(const struct twiri_machine *x, const struct twiri_frame *f,
 	return !x->gpu || who / lanes != f->warp || warp_phase == f->warp_phase;
 }
 
+/* Elements that share a byte race like one; but lanes of a core item follow each other. */
+static struct twiri_track *track_of(const struct twiri_machine *x, const struct twiri_tensor *t, int64_t cell)
+{
+	return &t->track[t->packed && x->gpu ? cell / t->packed : cell];
+}
+
+/* Of a packed output: nobody else stores to the byte, in any order: the others' elements would be undone. */
+static void own_byte(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
+		     struct twiri_tensor *t, int64_t cell, int lane)
+{
+	struct twiri_reader *o = &t->owners[cell / t->packed];
+	if (o->serial && (o->serial != x->serial || (x->gpu && o->phase == x->phase && o->who != f->who)))
+		fail_at(x, f, a, lane, "race: two workers store to elements that share a byte");
+	*o = (struct twiri_reader){x->serial, x->phase, f->who};
+}
+
 static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const struct twiri_access *a,
 		       struct twiri_tensor *t, int64_t cell, int lane)
 {
@@ -418,7 +436,7 @@ static void touch_read(struct twiri_machine *x, struct twiri_frame *f, const str
 		t->readers[cell] = (struct twiri_reader){x->serial, x->phase, f->who};
 	if (!t->track)
 		return;
-	struct twiri_track *k = &t->track[t->packed ? cell / t->packed : cell];
+	struct twiri_track *k = track_of(x, t, cell);
 	if (together(x, f, k->write_phase, k->writer, k->write_warp_phase))
 		fail_at(x, f, a, lane, "race: written by another worker with no barrier between");
 	k->many_readers = k->read_phase == x->phase && (k->many_readers || k->reader != f->who);
@@ -435,6 +453,8 @@ static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const st
 	if (t->state[cell] == CELL_FLYING)
 		fail_at(x, f, a, lane, "written while an asynchronous copy to it is under way");
 	t->state[cell] = CELL_WRITTEN;
+	if (t->owners)
+		own_byte(x, f, a, t, cell, lane);
 	if (t->readers && t->readers[cell].serial) {
 		const struct twiri_reader *r = &t->readers[cell];
 		if (r->serial != x->serial)
@@ -446,7 +466,7 @@ static void touch_write(struct twiri_machine *x, struct twiri_frame *f, const st
 	}
 	if (!t->track)
 		return;
-	struct twiri_track *k = &t->track[t->packed ? cell / t->packed : cell];
+	struct twiri_track *k = track_of(x, t, cell);
 	if (together(x, f, k->write_phase, k->writer, k->write_warp_phase))
 		fail_at(x, f, a, lane, "race: written by two workers with no barrier between");
 	/* Of several readers only the last is known; a barrier of the warp may stand between this worker and the

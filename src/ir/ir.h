@@ -589,6 +589,10 @@ struct twir_diagnostics {
 const char *twir_severity_name(enum twir_severity s); /* "error", "warning", "unproved" */
 struct twir_diagnostics twir_diagnose_program(struct twir_module *m, const struct twir_program *p, struct tw_arena *a);
 
+/* diagnose_bytes.c: an output of a packed type of which it is not proved that each of its bytes is stored to by one
+   worker only (a core item, a thread; lanes of a core item follow each other). NULL: there is none. */
+const struct twir_tensor *twir_shared_byte(struct twir_module *m, const struct twir_program *p);
+
 /* simplify.c: integer and boolean arithmetic made canonical with the facts of variables: sums of products in id order, (x / c) * c + x % c = x,
    (a * c + b) / c = a + b / c, bounds decide comparisons, min, max, / and %. Floats: only what is exact. Each rule shrinks or canonises, so it ends. */
 struct twir_range {

@@ -1,5 +1,6 @@
 /* inline_math: calls become lets before their statement; casts to and from f16 and bf16 become calls of the math
- * library first. needs: nothing; breaks: nothing. Out: no Call, no Cast that touches f16 or bf16.
+ * library first, those of packed integers arithmetic. needs: nothing; breaks: nothing. Out: no Call, no Cast that
+ * touches f16, bf16 or f8; casts of packed integers are from and to the byte that holds their value.
  *
  * Functions are pure and total, so a call may be evaluated although a lazy conditional would not have chosen it. A
  * load may not: an argument that holds loads is bound under the conditions on its way, `let x = c ? A[i] : 0`. */
@@ -93,15 +94,49 @@ static const struct twir_expr *inline_call(struct inl *k, const struct path *p, 
 	return bind(k, p, f->name, body_expr(k, p, &r, &memo, f->body));
 }
 
-/* Storage types with whole bytes: floats, whose casts go by way of f32. */
+/* Floats of storage types, whose casts go by way of f32. */
 static bool is_narrow(enum twir_scalar s)
 {
 	return twir_is_storage(s) && twir_is_float(s);
 }
 
-static enum twir_scalar bits_of(enum twir_scalar s)
+/* The bits of a narrow float as a number, and back: elements of 4 bits are u4 on the way. */
+static const struct twir_expr *to_bits(struct inl *k, const struct twir_expr *x)
 {
-	return twir_scalar_bits(s) == 16 ? TWIR_U16 : TWIR_U8;
+	const enum twir_scalar s = x->type.scalar;
+	if (twir_is_packed(s))
+		return twir_cast(k->m, TWIR_U8, twir_bitcast(k->m, TWIR_U4, x));
+	return twir_bitcast(k->m, twir_scalar_bits(s) == 16 ? TWIR_U16 : TWIR_U8, x);
+}
+
+static const struct twir_expr *from_bits(struct inl *k, enum twir_scalar s, const struct twir_expr *x)
+{
+	return twir_bitcast(k->m, s, twir_is_packed(s) ? twir_cast(k->m, TWIR_U4, x) : x);
+}
+
+static bool is_packed_int(enum twir_scalar s)
+{
+	return twir_is_packed(s) && twir_is_int(s);
+}
+
+/* The type of a byte that holds a packed integer's value. */
+static enum twir_scalar byte_of(enum twir_scalar s)
+{
+	return twir_is_signed(s) ? TWIR_I8 : TWIR_U8;
+}
+
+/* A number in a byte whose lower bits are the integer's: made the integer's value, which a cast then only renames. */
+static const struct twir_expr *narrowed(struct inl *k, enum twir_scalar to, const struct twir_expr *byte)
+{
+	struct twir_module *m = k->m;
+	const int bits = twir_scalar_bits(to);
+	if (twir_is_signed(to)) {
+		const struct twir_expr *by = twir_int(m, TWIR_I8, 8 - bits);
+		byte = twir_binary(m, TWIR_Shr, twir_binary(m, TWIR_Shl, byte, by), by);
+	} else {
+		byte = twir_and(m, byte, twir_int(m, TWIR_U8, (1 << bits) - 1));
+	}
+	return twir_cast(m, to, byte);
 }
 
 static const struct twir_expr *convert(struct inl *k, const struct path *p, const char *name, const struct twir_expr *e)
@@ -127,6 +162,23 @@ static const struct twir_expr *to_f32_odd(struct inl *k, const struct path *p, c
 	return twir_bitcast(m, TWIR_F32, odd);
 }
 
+/* A float saturates to the packed type's range, and NaN gives 0; an integer gives its lower bits. */
+static const struct twir_expr *to_byte(struct inl *k, const struct path *p, enum twir_scalar to,
+				       const struct twir_expr *x)
+{
+	struct twir_module *m = k->m;
+	const int bits = twir_scalar_bits(to);
+	if (twir_is_float(x->type.scalar)) {
+		const struct twir_type t = x->type;
+		x = bind(k, p, "x", x);
+		const struct twir_expr *low = twir_const_of(m, t, twir_is_signed(to) ? -(1 << (bits - 1)) : 0);
+		const struct twir_expr *high =
+			twir_const_of(m, t, twir_is_signed(to) ? (1 << (bits - 1)) - 1 : (1 << bits) - 1);
+		x = twir_select(m, twir_lt(m, x, low), low, twir_select(m, twir_lt(m, high, x), high, x));
+	}
+	return twir_cast(m, byte_of(to), x);
+}
+
 static const struct twir_expr *storage_cast(struct inl *k, const struct path *p, enum twir_scalar to,
 					    const struct twir_expr *x)
 {
@@ -134,18 +186,37 @@ static const struct twir_expr *storage_cast(struct inl *k, const struct path *p,
 	const enum twir_scalar from = x->type.scalar;
 	if (from == to)
 		return x;
-	if (twir_is_packed(from) || twir_is_packed(to))
-		tw_raise(TW_ERR_UNSUPPORTED, "a cast of the packed type %s has no lowered form",
-			 twir_scalar_name(twir_is_packed(from) ? from : to));
-	if (is_narrow(from)) {
-		const struct twir_expr *bits = twir_bitcast(m, bits_of(from), x);
-		x = convert(k, p, arena_printf(m->arena, "%s_to_f32", twir_scalar_name(from)), bits);
-	}
+	if (is_packed_int(from))
+		x = twir_cast(m, byte_of(from), x);
+	if (is_narrow(from))
+		x = convert(k, p, arena_printf(m->arena, "%s_to_f32", twir_scalar_name(from)), to_bits(k, x));
+	if (is_packed_int(to))
+		return narrowed(k, to, to_byte(k, p, to, x));
 	if (!is_narrow(to))
 		return twir_cast(m, to, x);
 	if (x->type.scalar != TWIR_F32) /* f64 holds every integer that matters exactly */
 		x = to_f32_odd(k, p, twir_cast(m, TWIR_F64, x));
-	return twir_bitcast(m, to, convert(k, p, arena_printf(m->arena, "f32_to_%s", twir_scalar_name(to)), x));
+	return from_bits(k, to, convert(k, p, arena_printf(m->arena, "f32_to_%s", twir_scalar_name(to)), x));
+}
+
+/* Bits of one packed type as another: as bytes they differ by the sign. */
+static const struct twir_expr *packed_bits(struct inl *k, enum twir_scalar to, const struct twir_expr *x)
+{
+	struct twir_module *m = k->m;
+	if (twir_is_float(x->type.scalar))
+		x = twir_bitcast(m, TWIR_U4, x);
+	const enum twir_scalar from = x->type.scalar, through = twir_is_float(to) ? TWIR_U4 : to;
+	if (from != through)
+		x = narrowed(k, through, twir_cast(m, byte_of(through), twir_cast(m, byte_of(from), x)));
+	return twir_bitcast(m, to, x);
+}
+
+/* Casts and bitcasts that touch storage types. */
+static bool touches_storage(const struct twir_expr *e, const struct twir_expr *x)
+{
+	const enum twir_scalar to = e->type.scalar, from = x->type.scalar;
+	return (e->kind == TWIR_Cast && (twir_is_storage(to) || twir_is_storage(from))) ||
+	       (e->kind == TWIR_Bitcast && twir_is_packed(to) && twir_is_packed(from));
 }
 
 static bool has_work(struct tw_map *memo, const struct twir_expr *e)
@@ -153,9 +224,7 @@ static bool has_work(struct tw_map *memo, const struct twir_expr *e)
 	intptr_t known = (intptr_t)map_get_ptr(memo, e);
 	if (known)
 		return known == 2;
-	bool yes =
-		e->kind == TWIR_Call ||
-		(e->kind == TWIR_Cast && (twir_is_storage(e->type.scalar) || twir_is_storage(e->arg[0]->type.scalar)));
+	bool yes = e->kind == TWIR_Call || (e->n == 1 && touches_storage(e, e->arg[0]));
 	for (int i = 0; i < e->n && !yes; i++)
 		yes = has_work(memo, e->arg[i]);
 	map_set_ptr(memo, e, (void *)(intptr_t)(yes ? 2 : 1));
@@ -183,8 +252,10 @@ static const struct twir_expr *rewrite(struct inl *k, struct path *p, struct tw_
 	}
 	if (e->kind == TWIR_Call)
 		done = inline_call(k, p, e->u.func, arg);
-	else if (e->kind == TWIR_Cast && (twir_is_storage(e->type.scalar) || twir_is_storage(arg[0]->type.scalar)))
+	else if (e->kind == TWIR_Cast && touches_storage(e, arg[0]))
 		done = storage_cast(k, p, e->type.scalar, arg[0]);
+	else if (e->kind == TWIR_Bitcast && touches_storage(e, arg[0]))
+		done = packed_bits(k, e->type.scalar, arg[0]);
 	else
 		done = twir_with_args(k->m, e, arg);
 	map_set_ptr(&p->memo, e, (void *)done);

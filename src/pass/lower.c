@@ -11,15 +11,8 @@ static void verify(struct twir_module *m, const struct twir_program *p)
 #endif
 }
 
-static void find_packed(void *arg, const struct twir_stmt *s)
-{
-	const struct twir_tensor **found = arg;
-	if (s->kind == TWIR_DECLARE && twir_is_packed(s->u.declare.tensor->type))
-		*found = s->u.declare.tensor;
-}
-
-/* What has no meaning on a CPU, by name; and what has no code anywhere yet. */
-static void refuse(const struct twir_program *p, const struct tw_target *t)
+/* What has no meaning on a CPU, by name; and stores of two workers to one byte, which would undo each other. */
+static void refuse(struct twir_module *m, const struct twir_program *p, const struct tw_target *t)
 {
 	const char *what = t->device != TW_DEVICE_CPU ? NULL
 			   : twp_is_gpu(p)	      ? "a launch on blocks"
@@ -27,14 +20,14 @@ static void refuse(const struct twir_program *p, const struct tw_target *t)
 	if (what)
 		tw_raise(TW_ERR_UNSUPPORTED,
 			 "program '%s' has %s, which is for a GPU: code for a CPU cannot be made of it", p->name, what);
-	const struct twir_tensor *packed = NULL;
-	for (int i = 0; i < p->nparams; i++)
-		if (twir_is_packed(p->params[i]->type))
-			packed = p->params[i];
-	twir_visit_block(p->body, find_packed, NULL, &packed);
+	const struct twir_tensor *packed = twir_shared_byte(m, p);
 	if (packed)
-		tw_raise(TW_ERR_UNSUPPORTED, "program '%s': tensor '%s' of type %s: packed types have no code", p->name,
-			 packed->base, twir_scalar_name(packed->type));
+		tw_raise(TW_ERR_UNSUPPORTED,
+			 "program '%s': elements of '%s' (%s) share bytes, and it is not proved that no two workers "
+			 "store to one byte\nhint: give each worker whole bytes: rows of an even size, repeat(%d) or "
+			 "more "
+			 "elements side by side",
+			 p->name, packed->base, twir_scalar_name(packed->type), 8 / twir_scalar_bits(packed->type));
 }
 
 void pass_simplify(struct twir_module *m, struct twir_program *p, const struct tw_target *t)
@@ -51,7 +44,7 @@ const struct tw_pass *tw_passes(const struct twir_program *p)
 void tw_lower(struct twir_module *m, struct twir_program *p, const struct tw_target *t,
 	      void (*after)(void *arg, const char *name, const struct twir_program *p), void *arg)
 {
-	refuse(p, t);
+	refuse(m, p, t);
 	verify(m, p);
 	if (after)
 		after(arg, "input", p);

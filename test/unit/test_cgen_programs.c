@@ -120,11 +120,12 @@ static void interpret(struct batch *all, struct subject *s, struct run *r, uint6
 		const int64_t n = twir_eval_index(twir_tensor_elements(all->m, t), &b);
 		const char *limit =
 			support_directive(all->arena, s->text, arena_printf(all->arena, "limit %s", t->name));
-		r->bytes[i] = n * size;
+		r->bytes[i] = twir_storage_bytes(t->type, n);
 		r->buf[i] = guarded(r->bytes[i], size);
 		data[i] = (struct twir_data){r->buf[i], n};
 		if (t->scope == TWIR_IN)
-			fill(r->buf[i], t->type, n, limit ? strtoull(limit, NULL, 10) : 0, &seed);
+			fill(r->buf[i], t->type, twir_is_packed(t->type) ? r->bytes[i] : n,
+			     limit ? strtoull(limit, NULL, 10) : 0, &seed);
 		else
 			memset(r->buf[i], 0xa5, (size_t)r->bytes[i]);
 	}
