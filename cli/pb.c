@@ -26,6 +26,7 @@ struct reading {
 	bool has_raw;
 	size_t filled; /* elements taken from typed fields */
 	bool fill;     /* second pass: data is allocated */
+	int bits;      /* 4 or 2: elements share bytes in the file, and have one each here; else 0 */
 	struct problem *p;
 };
 
@@ -42,12 +43,49 @@ static int add_dim(struct reading *r, uint64_t value)
 	return EXIT_DONE;
 }
 
+/* uint4, int4, float4e2m1, uint2 and int2 become a byte for each element: a number, or the bits of a float. */
+static void set_type(struct reading *r, uint64_t number)
+{
+	static const struct {
+		tilewright_type type;
+		int bits;
+	} narrow[] = {{TILEWRIGHT_U8, 4}, {TILEWRIGHT_I8, 4}, {TILEWRIGHT_U8, 4}, {0, 0},
+		      {TILEWRIGHT_U8, 2}, {TILEWRIGHT_I8, 2}};
+	const bool is_narrow = number >= 21 && number <= 26 && narrow[number - 21].bits;
+	r->t->type = is_narrow	     ? narrow[number - 21].type
+		     : number < 1000 ? (tilewright_type)number
+				     : (tilewright_type)0;
+	r->bits = is_narrow ? narrow[number - 21].bits : 0;
+}
+
+/* Byte number `at` of the file's to the elements in it, the lowest first. */
+static void unpack_byte(struct reading *r, size_t at, unsigned byte)
+{
+	const size_t each = 8 / (size_t)r->bits;
+	const unsigned ones = (1u << r->bits) - 1, sign = r->t->type == TILEWRIGHT_I8 ? 1u << (r->bits - 1) : 0;
+	for (size_t k = 0; k < each && at * each + k < r->t->bytes; k++) {
+		const unsigned v = byte >> (k * (size_t)r->bits) & ones;
+		((unsigned char *)r->t->data)[at * each + k] = (unsigned char)((v ^ sign) - sign);
+	}
+}
+
+/* Bytes of the elements in the file. */
+static size_t stored_bytes(const struct reading *r)
+{
+	const size_t each = r->bits ? 8 / (size_t)r->bits : 1;
+	return (r->t->bytes + each - 1) / each;
+}
+
 /* Typed fields hold little-endian numbers or varints; a narrower type takes the low bytes. */
 static int add_element(struct reading *r, const void *low_bytes)
 {
 	const size_t size = (size_t)tilewright_type_bytes(r->t->type);
 	if (!r->fill)
 		return EXIT_DONE;
+	if (r->bits && r->filled < stored_bytes(r)) {
+		unpack_byte(r, r->filled++, *(const unsigned char *)low_bytes);
+		return EXIT_DONE;
+	}
 	if ((r->filled + 1) * size > r->t->bytes)
 		return problem_set(r->p, EXIT_INPUT, "more elements than its dimensions say");
 	memcpy((char *)r->t->data + r->filled++ * size, low_bytes, size);
@@ -96,7 +134,7 @@ static int header_field(struct reading *r, const struct field *f)
 	case DIMS:
 		return varints(r, f, add_dim);
 	case DATA_TYPE:
-		r->t->type = f->value < 1000 ? (tilewright_type)f->value : (tilewright_type)0;
+		set_type(r, f->value);
 		return EXIT_DONE;
 	case NAME:
 		free(r->t->name);
@@ -157,7 +195,7 @@ int pb_read(const struct bytes *b, struct tensor *t, struct problem *p)
 	if (tilewright_type_bytes(t->type) == 0)
 		return problem_set(p, EXIT_INPUT, "element type %d is not supported", (int)t->type);
 	code = cli_tensor_measure(t, p);
-	if (code == EXIT_DONE && t->bytes / 8 > b->n) /* an element of at most 8 bytes takes at least one */
+	if (code == EXIT_DONE && stored_bytes(&r) / 8 > b->n) /* an element of at most 8 bytes takes at least one */
 		code = problem_set(p, EXIT_INPUT, "fewer elements than its dimensions say");
 	if (code == EXIT_DONE)
 		code = cli_tensor_alloc(t, p);
@@ -165,15 +203,18 @@ int pb_read(const struct bytes *b, struct tensor *t, struct problem *p)
 		return code;
 	const size_t raw = (size_t)(r.raw.end - r.raw.at);
 	if (r.has_raw && (raw > 0 || t->bytes == 0)) {
-		if (raw != t->bytes)
-			return problem_set(p, EXIT_INPUT, "%zu bytes of data instead of %zu", raw, t->bytes);
-		if (raw)
+		if (raw != stored_bytes(&r))
+			return problem_set(p, EXIT_INPUT, "%zu bytes of data instead of %zu", raw, stored_bytes(&r));
+		for (size_t i = 0; i < raw && r.bits; i++)
+			unpack_byte(&r, i, r.raw.at[i]);
+		if (raw && !r.bits)
 			memcpy(t->data, r.raw.at, raw);
 		return EXIT_DONE;
 	}
 	r.fill = true;
 	code = each_field(&r, b, data_field);
-	if (code == EXIT_DONE && r.filled * (size_t)tilewright_type_bytes(t->type) != t->bytes)
+	if (code == EXIT_DONE &&
+	    r.filled * (size_t)tilewright_type_bytes(t->type) != (r.bits ? stored_bytes(&r) : t->bytes))
 		return problem_set(p, EXIT_INPUT, "fewer elements than its dimensions say");
 	return code;
 }

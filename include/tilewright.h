@@ -53,7 +53,8 @@ typedef enum tilewright_status {
 	TILEWRIGHT_ERROR_INTERNAL = 9	/* a fault of Tilewright itself; please report it */
 } tilewright_status;
 
-/* Element types, numbered as in ONNX. */
+/* Element types, numbered as in ONNX. Inputs and outputs of a model that are uint4, int4, uint2 or int2 are handed over as
+   U8 and I8, a byte for each element; float4e2m1 as U8, its four bits. */
 typedef enum tilewright_type {
 	TILEWRIGHT_F32 = 1,
 	TILEWRIGHT_U8 = 2,

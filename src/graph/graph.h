@@ -42,8 +42,10 @@ struct tw_tensor {
 	/* constant: row-major little-endian elements (in the mapped model file or the arena); NULL: not constant */
 	const void *data;
 	int64_t bytes; /* of data */
-	int narrow;    /* 4 or 2: integers of so many bits, which are kept in an i8 or u8 each; else 0 */
-	int nvalues;   /* small integer tensors (shapes, axes): element values over symbols; -1: not known */
+	/* U4, I4, U2, I2, F4E2M1: the tensor's type in the model, whose elements are kept in a byte each: type is u8 or i8.
+	   VOID: it is its own type */
+	enum twir_scalar narrow;
+	int nvalues; /* small integer tensors (shapes, axes): element values over symbols; -1: not known */
 	const struct twir_expr **values;
 	tw_id producer;		/* node, or TW_NONE: input or constant */
 	struct twir_tensor *ir; /* made on demand by tw_graph_ir: the tensor of compute definitions */

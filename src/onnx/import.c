@@ -134,7 +134,9 @@ static void import_input(struct importer *x, const struct onnx_value *v)
 	}
 	const struct tw_onnx_tensor *c = given_constant(x, v->name);
 	if (c) {
-		bind(x, v->name, tw_graph_constant(x->g, v->name, c->type, c->rank, c->dims, c->data));
+		const tw_id id = tw_graph_constant(x->g, v->name, c->type, c->rank, c->dims, c->data);
+		x->g->tensors.at[id].narrow = onnx_elem_narrow(v->elem);
+		bind(x, v->name, id);
 		return;
 	}
 	enum twir_scalar type = onnx_elem_type(v->elem);
@@ -150,6 +152,7 @@ static void import_input(struct importer *x, const struct onnx_value *v)
 			   : named(v->params[d]) ? symbol(x, v->params[d])
 						 : symbol(x, arena_printf(x->arena, "%s_%d", v->name, d));
 	const tw_id id = tw_graph_tensor(x->g, v->name, type, v->rank, shape);
+	x->g->tensors.at[id].narrow = onnx_elem_narrow(v->elem);
 	bind(x, v->name, id);
 	vec_push(x->arena, &x->g->inputs, id);
 }

@@ -28,7 +28,7 @@ struct tw_onnx_files {
 };
 void tw_onnx_close(struct tw_onnx_files *files);
 
-/* A TensorProto. Strings, float8, 4-bit types and complex numbers are refused by name. */
+/* A TensorProto. Strings and complex numbers are refused by name. */
 struct tw_onnx_tensor {
 	const char *name;
 	enum twir_scalar type;
@@ -37,7 +37,8 @@ struct tw_onnx_tensor {
 	/* row-major little-endian; aligned to its element only when copied (see tw_onnx_import); never NULL */
 	const void *data;
 	int64_t bytes;
-	int narrow; /* 4 or 2: the file's elements have so many bits; each has a byte here */
+	enum twir_scalar
+		narrow; /* U4, I4, U2, I2, F4E2M1: the file's elements are of it; each has a byte here. Else VOID */
 };
 /* Reads a TensorProto file (.pb) held in memory; data is aligned to 16 bytes, in the arena. Raises. */
 void tw_onnx_tensor_read(struct tw_arena *a, const char *file_name, const void *bytes, size_t size,

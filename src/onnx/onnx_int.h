@@ -80,8 +80,9 @@ const char *onnx_domain(const char *domain);				     /* "ai.onnx" is "" */
 void onnx_expand(struct onnx_model *m, int *n, struct onnx_node **nodes);
 
 /* tensor_proto.c */
-const char *onnx_elem_name(int elem);	   /* "float8e4m3fn" */
-enum twir_scalar onnx_elem_type(int elem); /* TWIR_VOID: not supported */
+const char *onnx_elem_name(int elem);	     /* "float8e4m3fn" */
+enum twir_scalar onnx_elem_type(int elem);   /* what an element is kept in; TWIR_VOID: not supported */
+enum twir_scalar onnx_elem_narrow(int elem); /* of 4 and 2 bits: its own type, else TWIR_VOID */
 struct onnx_tensor_options {
 	const char *folder; /* external data; NULL: refused */
 	struct tw_onnx_files *files;

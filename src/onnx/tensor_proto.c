@@ -9,9 +9,8 @@
 
 struct elem {
 	const char *name;
-	enum twir_scalar type;
-	int bits;		   /* of elements that share bytes; 0: they do not */
-	enum twir_scalar unpacked; /* what such a constant becomes */
+	enum twir_scalar type;	 /* what an element is kept in */
+	enum twir_scalar narrow; /* of elements that share bytes in files; they are kept in a byte each */
 };
 
 static const struct elem elems[] = {
@@ -36,12 +35,12 @@ static const struct elem elems[] = {
 	[18] = {"float8e4m3fnuz", TWIR_F8E4M3FNUZ},
 	[19] = {"float8e5m2", TWIR_F8E5M2},
 	[20] = {"float8e5m2fnuz", TWIR_F8E5M2FNUZ},
-	[21] = {"uint4", TWIR_VOID, 4, TWIR_U8},
-	[22] = {"int4", TWIR_VOID, 4, TWIR_I8},
-	[23] = {"float4e2m1", TWIR_VOID},
+	[21] = {"uint4", TWIR_U8, TWIR_U4},
+	[22] = {"int4", TWIR_I8, TWIR_I4},
+	[23] = {"float4e2m1", TWIR_U8, TWIR_F4E2M1},
 	[24] = {"float8e8m0", TWIR_F8E8M0},
-	[25] = {"uint2", TWIR_VOID, 2, TWIR_U8},
-	[26] = {"int2", TWIR_VOID, 2, TWIR_I8},
+	[25] = {"uint2", TWIR_U8, TWIR_U2},
+	[26] = {"int2", TWIR_I8, TWIR_I2},
 };
 
 const char *onnx_elem_name(int elem)
@@ -52,6 +51,11 @@ const char *onnx_elem_name(int elem)
 enum twir_scalar onnx_elem_type(int elem)
 {
 	return elem >= 0 && elem < TW_COUNT(elems) ? elems[elem].type : TWIR_VOID;
+}
+
+enum twir_scalar onnx_elem_narrow(int elem)
+{
+	return elem >= 0 && elem < TW_COUNT(elems) ? elems[elem].narrow : TWIR_VOID;
 }
 
 enum {
@@ -170,9 +174,9 @@ static void unpack(struct tw_arena *a, int64_t elements, struct tw_onnx_tensor *
 {
 	const uint8_t *from = out->data;
 	uint8_t *to = arena_alloc(a, (size_t)elements + 1);
-	const int each = 8 / out->narrow, mask = (1 << out->narrow) - 1, sign = 1 << (out->narrow - 1);
+	const int bits = twir_scalar_bits(out->narrow), each = 8 / bits, mask = (1 << bits) - 1, sign = 1 << (bits - 1);
 	for (int64_t i = 0; i < elements; i++) {
-		const int v = from[i / each] >> (int)(i % each) * out->narrow & mask;
+		const int v = from[i / each] >> (int)(i % each) * bits & mask;
 		to[i] = (uint8_t)(out->type == TWIR_I8 ? (v ^ sign) - sign : v);
 	}
 	out->data = to;
@@ -230,16 +234,13 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 		elements = tw_mul64(elements, out->dims[d], &bad);
 	}
 	out->type = onnx_elem_type(elem);
-	if (elem > 0 && elem < TW_COUNT(elems) && elems[elem].bits) {
-		out->narrow = elems[elem].bits;
-		out->type = elems[elem].unpacked;
-	}
+	out->narrow = onnx_elem_narrow(elem);
 	if (out->type == TWIR_VOID)
 		return;
 	out->bytes = tw_mul64(elements, twir_scalar_bytes(out->type), &bad);
 	if (bad || elements > INT64_MAX - 8)
 		wire_fail(&message, "tensor whose size overflows");
-	const int64_t values = out->narrow ? (elements + 8 / out->narrow - 1) / (8 / out->narrow) : elements;
+	const int64_t values = out->narrow ? twir_storage_bytes(out->narrow, elements) : elements;
 	if (out->narrow)
 		out->bytes = values; /* as the file holds them */
 	if (external.used) {

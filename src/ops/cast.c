@@ -7,62 +7,66 @@
 typedef const struct twir_expr *E;
 
 /* TensorProto's numbers of the types that are supported */
-static enum twir_scalar type_of(struct tw_opctx *x, int64_t number)
+static enum twir_scalar type_of(struct tw_opctx *x, int64_t number, enum twir_scalar *narrow)
 {
 	static const struct {
 		const char *name;
-		enum twir_scalar type;
-	} types[] = {{"undefined", TWIR_VOID},
-		     {"float", TWIR_F32},
-		     {"uint8", TWIR_U8},
-		     {"int8", TWIR_I8},
-		     {"uint16", TWIR_U16},
-		     {"int16", TWIR_I16},
-		     {"int32", TWIR_I32},
-		     {"int64", TWIR_I64},
-		     {"string", TWIR_VOID},
-		     {"bool", TWIR_I1},
-		     {"float16", TWIR_F16},
-		     {"double", TWIR_F64},
-		     {"uint32", TWIR_U32},
-		     {"uint64", TWIR_U64},
-		     {"complex64", TWIR_VOID},
-		     {"complex128", TWIR_VOID},
-		     {"bfloat16", TWIR_BF16},
-		     {"float8e4m3fn", TWIR_F8E4M3FN},
-		     {"float8e4m3fnuz", TWIR_F8E4M3FNUZ},
-		     {"float8e5m2", TWIR_F8E5M2},
-		     {"float8e5m2fnuz", TWIR_F8E5M2FNUZ},
-		     {"uint4", TWIR_VOID},
-		     {"int4", TWIR_VOID},
-		     {"float4e2m1", TWIR_VOID},
-		     {"float8e8m0", TWIR_F8E8M0},
-		     {"uint2", TWIR_VOID},
-		     {"int2", TWIR_VOID}};
+		enum twir_scalar type, narrow;
+	} types[] = {{"undefined", TWIR_VOID, 0},
+		     {"float", TWIR_F32, 0},
+		     {"uint8", TWIR_U8, 0},
+		     {"int8", TWIR_I8, 0},
+		     {"uint16", TWIR_U16, 0},
+		     {"int16", TWIR_I16, 0},
+		     {"int32", TWIR_I32, 0},
+		     {"int64", TWIR_I64, 0},
+		     {"string", TWIR_VOID, 0},
+		     {"bool", TWIR_I1, 0},
+		     {"float16", TWIR_F16, 0},
+		     {"double", TWIR_F64, 0},
+		     {"uint32", TWIR_U32, 0},
+		     {"uint64", TWIR_U64, 0},
+		     {"complex64", TWIR_VOID, 0},
+		     {"complex128", TWIR_VOID, 0},
+		     {"bfloat16", TWIR_BF16, 0},
+		     {"float8e4m3fn", TWIR_F8E4M3FN, 0},
+		     {"float8e4m3fnuz", TWIR_F8E4M3FNUZ, 0},
+		     {"float8e5m2", TWIR_F8E5M2, 0},
+		     {"float8e5m2fnuz", TWIR_F8E5M2FNUZ, 0},
+		     {"uint4", TWIR_U8, TWIR_U4},
+		     {"int4", TWIR_I8, TWIR_I4},
+		     {"float4e2m1", TWIR_U8, TWIR_F4E2M1},
+		     {"float8e8m0", TWIR_F8E8M0, 0},
+		     {"uint2", TWIR_U8, TWIR_U2},
+		     {"int2", TWIR_I8, TWIR_I2}};
 	const bool known = number >= 0 && number < TW_COUNT(types);
 	if (!known || types[number].type == TWIR_VOID)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "to = %" PRId64 " (%s)", number,
 			   known ? types[number].name : "unknown type");
+	*narrow = types[number].narrow;
 	return types[number].type;
 }
 
-static void infer_to(struct tw_opctx *x, enum twir_scalar type)
+static void infer_to(struct tw_opctx *x, enum twir_scalar type, enum twir_scalar narrow)
 {
 	const char *mode = tw_attr_string(x->node, "round_mode", "up");
 	if (type == TWIR_F8E8M0 && strcmp(mode, "up"))
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "round_mode = '%s'", mode);
 	const struct tw_tensor *t = tw_in(x, 0);
 	tw_set_out(x, 0, type, t->rank, t->shape);
+	tw_out(x, 0)->narrow = narrow;
 }
 
 static void infer_cast(struct tw_opctx *x)
 {
-	infer_to(x, type_of(x, tw_attr_int(x->node, "to", 0)));
+	enum twir_scalar narrow;
+	const enum twir_scalar type = type_of(x, tw_attr_int(x->node, "to", 0), &narrow);
+	infer_to(x, type, narrow);
 }
 
 static void infer_like(struct tw_opctx *x)
 {
-	infer_to(x, tw_in_type(x, 1));
+	infer_to(x, tw_in_type(x, 1), tw_in(x, 1)->narrow);
 }
 
 /* What is too large for a float of 8 bits becomes its largest value; with saturate = 0, where the nearest value would be
@@ -95,21 +99,35 @@ static void compute(struct tw_opctx *x)
 	struct twir_tensor *y = tw_y(x, 0), *t = tw_x(x, 0);
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
+	const enum twir_scalar from = tw_in(x, 0)->narrow, to = tw_out(x, 0)->narrow;
 	E v = twir_load(x->m, t, y->rank, i);
+	if (from && from == to) {
+		tw_define(x, y, axes, v);
+		return;
+	}
+	v = tw_from_narrow(x, from, v);
+	if (to) {
+		v = twir_is_storage(v->type.scalar) ? twir_cast(x->m, TWIR_F32, v) : v;
+		tw_define(x, y, axes, tw_to_narrow(x, to, v));
+		return;
+	}
 	if (twir_is_storage(t->type) && y->type != t->type)
 		v = twir_cast(x->m, TWIR_F32, v);
 	if (twir_is_storage(y->type) && !twir_is_float(v->type.scalar))
 		v = twir_cast(x->m, TWIR_F32, v);
-	tw_define(x, y, axes, y->type == t->type ? v : narrowed(x, v, y->type));
+	tw_define(x, y, axes, y->type == v->type.scalar ? v : narrowed(x, v, y->type));
 }
 
 static void infer_bits(struct tw_opctx *x)
 {
-	const enum twir_scalar type = type_of(x, tw_attr_int(x->node, "to", 0));
+	enum twir_scalar narrow;
+	const enum twir_scalar type = type_of(x, tw_attr_int(x->node, "to", 0), &narrow);
+	if (narrow)
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "to %s", tw_narrow_name(narrow));
 	if (twir_scalar_bytes(type) != twir_scalar_bytes(tw_in_type(x, 0)))
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "types of different width, %s and %s",
 			   twir_scalar_name(tw_in_type(x, 0)), twir_scalar_name(type));
-	infer_to(x, type);
+	infer_to(x, type, TWIR_VOID);
 }
 
 static void compute_bits(struct tw_opctx *x)
@@ -142,6 +160,7 @@ const struct tw_op tw_ops_cast[] = {
 	 .infer = infer_cast,
 	 .compute = compute},
 	{.name = "CastLike",
+	 .flags = TW_OP_NARROW,
 	 .since = 15,
 	 .in = {2, 2},
 	 .out = {1, 1},

@@ -145,6 +145,44 @@ void tw_need_same_type(struct tw_opctx *x, int first, int last)
 				   twir_scalar_name(tw_in_type(x, first)), twir_scalar_name(tw_in_type(x, i)));
 }
 
+const char *tw_narrow_name(enum twir_scalar narrow)
+{
+	switch (narrow) {
+	case TWIR_U4:
+		return "uint4";
+	case TWIR_I4:
+		return "int4";
+	case TWIR_U2:
+		return "uint2";
+	case TWIR_I2:
+		return "int2";
+	default:
+		return "float4e2m1";
+	}
+}
+
+const struct twir_expr *tw_from_narrow(struct tw_opctx *x, enum twir_scalar narrow, const struct twir_expr *byte)
+{
+	if (narrow != TWIR_F4E2M1)
+		return byte;
+	return twir_cast(x->m, TWIR_F32, twir_bitcast(x->m, TWIR_F4E2M1, twir_cast(x->m, TWIR_U4, byte)));
+}
+
+const struct twir_expr *tw_to_narrow(struct tw_opctx *x, enum twir_scalar narrow, const struct twir_expr *number)
+{
+	struct twir_module *m = x->m;
+	if (narrow == TWIR_F4E2M1) {
+		const struct twir_expr *bits =
+			twir_cast(m, TWIR_U8, twir_bitcast(m, TWIR_U4, twir_cast(m, narrow, number)));
+		if (!twir_is_float(number->type.scalar))
+			return bits;
+		return twir_select(m, twir_ne(m, number, number), twir_int(m, TWIR_U8, 8), bits);
+	}
+	if (twir_is_float(number->type.scalar))
+		number = twir_cast(m, TWIR_I32, number);
+	return twir_cast(m, twir_is_signed(narrow) ? TWIR_I8 : TWIR_U8, twir_cast(m, narrow, number));
+}
+
 int tw_axis(struct tw_opctx *x, int64_t axis, int rank)
 {
 	if (axis < -rank || axis >= rank)

@@ -52,18 +52,18 @@ static bool worth_evaluating(struct tw_opctx *x)
 	return known;
 }
 
-/* Bits of input 0 if they are fewer than those of its type. Operators that do not know of such inputs would take them
-   for what they are kept in: they are refused. */
-static int narrow_input(struct tw_opctx *x)
+/* The type of input 0 where its elements have 4 or 2 bits. Operators that do not know of such inputs would take them for
+   what they are kept in: they are refused. */
+static enum twir_scalar narrow_input(struct tw_opctx *x)
 {
 	const struct tw_node *n = x->node;
 	for (int i = 0; i < n->nin; i++) {
 		const struct tw_tensor *t = tw_has_in(x, i) ? tw_in(x, i) : NULL;
 		if (t && t->narrow && !(n->op->flags & (TW_OP_NARROW | TW_OP_NARROW_ON | TW_OP_RESHAPE)))
-			tw_op_fail(x, TW_ERR_UNSUPPORTED, "input %d of type %s%d is not supported", i,
-				   twir_is_signed(t->type) ? "int" : "uint", t->narrow);
+			tw_op_fail(x, TW_ERR_UNSUPPORTED, "input %d of type %s is not supported", i,
+				   tw_narrow_name(t->narrow));
 	}
-	return tw_has_in(x, 0) ? tw_in(x, 0)->narrow : 0;
+	return tw_has_in(x, 0) ? tw_in(x, 0)->narrow : TWIR_VOID;
 }
 
 void tw_infer_node(struct tw_graph *g, tw_id node)
@@ -72,7 +72,7 @@ void tw_infer_node(struct tw_graph *g, tw_id node)
 	const struct tw_node *n = x.node;
 	TW_CHECK(n->op, "node %s has no operator", n->name);
 	check_row(&x);
-	const int narrow = narrow_input(&x);
+	const enum twir_scalar narrow = narrow_input(&x);
 	n->op->infer(&x);
 	if (narrow && (n->op->flags & (TW_OP_RESHAPE | TW_OP_NARROW_ON)))
 		tw_out(&x, 0)->narrow = narrow;
@@ -222,10 +222,4 @@ void tw_infer(struct tw_graph *g)
 				g->tensors.at[n->out[k]].rank = -1;
 	}
 	report(g, complaints, codes);
-	for (int i = 0; i < g->outputs.n; i++) {
-		const struct tw_tensor *t = &g->tensors.at[g->outputs.at[i]];
-		if (t->narrow)
-			tw_raise(TW_ERR_UNSUPPORTED, "output '%s' of type %s%d is not supported", t->name,
-				 twir_is_signed(t->type) ? "int" : "uint", t->narrow);
-	}
 }

@@ -33,7 +33,7 @@ enum tw_op_flags {
 	TW_OP_IMAGE = 256,     /* input 0 and output 0 are feature maps [batch, channels, spatial..] */
 	TW_OP_CUSTOM = 512,    /* made of a text, which judges its attributes itself (custom.h) */
 	TW_OP_PROGRAM = 1024,  /* .. of a program: its value cannot be evaluated beforehand */
-	TW_OP_NARROW = 2048,   /* takes integers of 4 and 2 bits, which only constants are, as i8 and u8 */
+	TW_OP_NARROW = 2048,   /* takes elements of 4 and 2 bits, which have a byte each (tw_tensor.narrow) */
 	TW_OP_NARROW_ON = 4096 /* ... and hands those of input 0 on; operators with TW_OP_RESHAPE do too */
 };
 
@@ -97,7 +97,12 @@ const struct twir_expr *tw_in_dim(struct tw_opctx *x, int i, int d); /* d < 0 co
 void tw_set_out(struct tw_opctx *x, int i, enum twir_scalar type, int rank, const struct twir_expr *const *shape);
 void tw_need_type(struct tw_opctx *x, int i, const char *allowed); /* "f32 f64 i32", "float", "int", "numeric", "any" */
 void tw_need_same_type(struct tw_opctx *x, int first, int last);   /* absent inputs do not count */
-int tw_axis(struct tw_opctx *x, int64_t axis, int rank);	   /* normalises -rank..rank-1, fails beyond */
+const char *tw_narrow_name(enum twir_scalar narrow);		   /* "int4" */
+/* Elements of 4 and 2 bits: the number that a byte stands for (f4e2m1: as f32; the others are what they are), and the
+   byte for a number: integers, and floats without their fraction, give their lower bits; f4e2m1 saturates, and NaN is its -0. */
+const struct twir_expr *tw_from_narrow(struct tw_opctx *x, enum twir_scalar narrow, const struct twir_expr *byte);
+const struct twir_expr *tw_to_narrow(struct tw_opctx *x, enum twir_scalar narrow, const struct twir_expr *number);
+int tw_axis(struct tw_opctx *x, int64_t axis, int rank); /* normalises -rank..rank-1, fails beyond */
 /* Integer values of a small input: constants or expressions over symbols; -1 when not known at compile time. Fails
    when absent-but-required. */
 int tw_in_values(struct tw_opctx *x, int i, const struct twir_expr *const **values);

@@ -53,15 +53,21 @@ static void check_parameters(struct tw_opctx *x)
 	}
 }
 
-static enum twir_scalar number_type(struct tw_opctx *x, int64_t number)
+/* The type with a number in ONNX; *narrow: its own type where elements have 4 or 2 bits, else VOID. */
+static enum twir_scalar number_type(struct tw_opctx *x, int64_t number, enum twir_scalar *narrow)
 {
+	static const enum twir_scalar narrows[] = {
+		[21] = TWIR_U4, [22] = TWIR_I4, [23] = TWIR_F4E2M1, [25] = TWIR_U2, [26] = TWIR_I2};
 	static const enum twir_scalar types[] = {
-		[1] = TWIR_F32,	       [2] = TWIR_U8,	     [3] = TWIR_I8,	     [4] = TWIR_U16,
-		[5] = TWIR_I16,	       [6] = TWIR_I32,	     [10] = TWIR_F16,	     [11] = TWIR_F64,
-		[16] = TWIR_BF16,      [17] = TWIR_F8E4M3FN, [18] = TWIR_F8E4M3FNUZ, [19] = TWIR_F8E5M2,
-		[20] = TWIR_F8E5M2FNUZ};
+		[1] = TWIR_F32,		[2] = TWIR_U8,	      [3] = TWIR_I8,	      [4] = TWIR_U16,
+		[5] = TWIR_I16,		[6] = TWIR_I32,	      [10] = TWIR_F16,	      [11] = TWIR_F64,
+		[16] = TWIR_BF16,	[17] = TWIR_F8E4M3FN, [18] = TWIR_F8E4M3FNUZ, [19] = TWIR_F8E5M2,
+		[20] = TWIR_F8E5M2FNUZ, [21] = TWIR_U8,	      [22] = TWIR_I8,	      [23] = TWIR_U8,
+		[25] = TWIR_U8,		[26] = TWIR_I8};
+	_Static_assert(TW_COUNT(narrows) == TW_COUNT(types), "one for each number");
 	if (number < 0 || number >= TW_COUNT(types) || types[number] == TWIR_VOID)
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output of type number %" PRId64, number);
+	*narrow = narrows[number];
 	return types[number];
 }
 
@@ -69,7 +75,7 @@ static enum twir_scalar number_type(struct tw_opctx *x, int64_t number)
 
 static void limits(enum twir_scalar t, double *low, double *high)
 {
-	const int bits = 8 * twir_scalar_bytes(t);
+	const int bits = twir_scalar_bits(t);
 	*low = twir_is_signed(t) ? -(double)(1ll << (bits - 1)) : 0;
 	*high = twir_is_signed(t) ? (double)(1ll << (bits - 1)) - 1 : (double)((1ll << bits) - 1);
 }
@@ -79,11 +85,11 @@ static bool is_float8(enum twir_scalar t)
 	return t == TWIR_F8E4M3FN || t == TWIR_F8E4M3FNUZ || t == TWIR_F8E5M2 || t == TWIR_F8E5M2FNUZ;
 }
 
-/* round(v / scale) + zero point, saturated */
-static E quantized(struct tw_opctx *x, E v, E scale, E zero, enum twir_scalar type)
+/* round(v / scale) + zero point, saturated: to what `narrow` holds, where it is one */
+static E quantized(struct tw_opctx *x, E v, E scale, E zero, enum twir_scalar type, enum twir_scalar narrow)
 {
 	double low, high;
-	limits(type, &low, &high);
+	limits(narrow ? narrow : type, &low, &high);
 	E q = twir_unary(x->m, TWIR_Round, twir_div(x->m, v, scale));
 	if (zero)
 		q = twir_add(x->m, q, twir_cast(x->m, q->type.scalar, zero));
@@ -96,14 +102,16 @@ static void infer_quantize(struct tw_opctx *x)
 	tw_need_type(x, 0, "float i32");
 	tw_need_type(x, 1, "float");
 	enum twir_scalar type = tw_has_in(x, 2) ? tw_in_type(x, 2) : TWIR_U8;
+	enum twir_scalar narrow = tw_has_in(x, 2) ? tw_in(x, 2)->narrow : TWIR_VOID;
 	if (tw_attr_int(x->node, "output_dtype", 0))
-		type = number_type(x, tw_attr_int(x->node, "output_dtype", 0));
+		type = number_type(x, tw_attr_int(x->node, "output_dtype", 0), &narrow);
 	if (type != TWIR_U8 && type != TWIR_I8 && type != TWIR_U16 && type != TWIR_I16 && !is_float8(type))
 		tw_op_fail(x, TW_ERR_UNSUPPORTED, "output of type %s", twir_scalar_name(type));
-	if (tw_has_in(x, 2) && tw_in_type(x, 2) != type)
+	if (tw_has_in(x, 2) && (tw_in_type(x, 2) != type || tw_in(x, 2)->narrow != narrow))
 		tw_op_fail(x, TW_ERR_MODEL, "zero point and output have different types");
 	check_parameters(x);
 	tw_set_out(x, 0, type, tw_in_rank(x, 0), tw_in(x, 0)->shape);
+	tw_out(x, 0)->narrow = narrow;
 }
 
 static void compute_quantize(struct tw_opctx *x)
@@ -117,13 +125,15 @@ static void compute_quantize(struct tw_opctx *x)
 	v = twir_cast(x->m, wide, v);
 	scale = twir_cast(x->m, wide, scale);
 	E zero = tw_has_in(x, 2) ? parameter(x, 2, i) : NULL;
-	if (!is_float8(y->type)) {
-		tw_define(x, y, axes, quantized(x, v, scale, zero, y->type));
+	const enum twir_scalar narrow = tw_out(x, 0)->narrow;
+	if (!is_float8(y->type) && narrow != TWIR_F4E2M1) {
+		tw_define(x, y, axes, quantized(x, v, scale, zero, y->type, narrow));
 		return;
 	}
 	v = twir_div(x->m, v, scale);
-	zero = zero ? twir_cast(x->m, wide, zero) : tw_like(x, v, 0);
-	tw_define(x, y, axes, twir_cast(x->m, y->type, twir_add(x->m, v, zero)));
+	zero = zero ? twir_cast(x->m, wide, tw_from_narrow(x, narrow, zero)) : tw_like(x, v, 0);
+	v = twir_add(x->m, v, zero);
+	tw_define(x, y, axes, narrow ? tw_to_narrow(x, narrow, v) : twir_cast(x->m, y->type, v));
 }
 
 /* ---- DequantizeLinear */
@@ -132,11 +142,11 @@ static void infer_dequantize(struct tw_opctx *x)
 {
 	tw_need_type(x, 0, "i8 u8 i16 u16 i32 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz");
 	tw_need_type(x, 1, "f32 f16 bf16");
-	if (tw_has_in(x, 2) && tw_in_type(x, 2) != tw_in_type(x, 0))
+	if (tw_has_in(x, 2) && (tw_in_type(x, 2) != tw_in_type(x, 0) || tw_in(x, 2)->narrow != tw_in(x, 0)->narrow))
 		tw_op_fail(x, TW_ERR_MODEL, "zero point and input have different types");
-	enum twir_scalar type = tw_in_type(x, 1);
+	enum twir_scalar type = tw_in_type(x, 1), narrow;
 	if (tw_attr_int(x->node, "output_dtype", 0))
-		type = number_type(x, tw_attr_int(x->node, "output_dtype", 0));
+		type = number_type(x, tw_attr_int(x->node, "output_dtype", 0), &narrow);
 	if (!twir_is_float(type))
 		tw_op_fail(x, TW_ERR_MODEL, "output of type %s", twir_scalar_name(type));
 	check_parameters(x);
@@ -148,10 +158,12 @@ static void compute_dequantize(struct tw_opctx *x)
 	struct twir_tensor *y = tw_y(x, 0);
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
-	const enum twir_scalar wide = twir_is_storage(tw_x(x, 0)->type) ? TWIR_F32 : TWIR_I32;
-	E q = twir_cast(x->m, wide, tw_load(x, tw_x(x, 0), y->rank, i));
+	const enum twir_scalar narrow = tw_in(x, 0)->narrow;
+	const bool floats = twir_is_storage(tw_x(x, 0)->type) || narrow == TWIR_F4E2M1;
+	const enum twir_scalar wide = floats ? TWIR_F32 : TWIR_I32;
+	E q = twir_cast(x->m, wide, tw_from_narrow(x, narrow, tw_load(x, tw_x(x, 0), y->rank, i)));
 	if (tw_has_in(x, 2))
-		q = twir_sub(x->m, q, twir_cast(x->m, wide, parameter(x, 2, i)));
+		q = twir_sub(x->m, q, twir_cast(x->m, wide, tw_from_narrow(x, narrow, parameter(x, 2, i))));
 	const E v = twir_mul(x->m, twir_cast(x->m, TWIR_F32, q), parameter(x, 1, i));
 	tw_define(x, y, axes, twir_cast(x->m, tw_compute_type(y->type), v));
 }
@@ -196,7 +208,8 @@ static void compute_dynamic(struct tw_opctx *x)
 	tw_define(x, zero, NULL, twir_cast(m, TWIR_U8, clamped));
 	E *i;
 	struct twir_var **axes = tw_axes(x, y, &i);
-	tw_define(x, y, axes, quantized(x, tw_load(x, tw_x(x, 0), y->rank, i), s, tw_load(x, zero, 0, NULL), TWIR_U8));
+	tw_define(x, y, axes,
+		  quantized(x, tw_load(x, tw_x(x, 0), y->rank, i), s, tw_load(x, zero, 0, NULL), TWIR_U8, TWIR_VOID));
 	if (tw_has_out(x, 1))
 		tw_define(x, tw_y(x, 1), NULL, tw_load(x, scale, 0, NULL));
 	if (tw_has_out(x, 2))
@@ -305,7 +318,7 @@ static void compute_qlinear_matmul(struct tw_opctx *x)
 		sb = twir_cast(x->m, TWIR_F32, vector_or_scalar(x, 4, i[n - 1]));
 	const E sy = twir_cast(x->m, TWIR_F32, vector_or_scalar(x, 6, i[n - 2]));
 	const E v = twir_mul(x->m, twir_cast(x->m, TWIR_F32, tw_load(x, sum, n, i)), twir_mul(x->m, sa, sb));
-	tw_define(x, y, axes, quantized(x, v, sy, vector_or_scalar(x, 7, i[n - 2]), y->type));
+	tw_define(x, y, axes, quantized(x, v, sy, vector_or_scalar(x, 7, i[n - 2]), y->type, TWIR_VOID));
 }
 
 /* saturate concerns only float8 outputs, which are refused. precision: 1 (float) is what is computed. */
@@ -320,7 +333,13 @@ static const struct tw_attr_spec attrs_dequantize[] = {
 #define FN(name) .infer = infer_##name, .compute = compute_##name
 
 const struct tw_op tw_ops_quantize[] = {
-	{.name = "QuantizeLinear", .since = 10, .in = {2, 3}, .out = {1, 1}, .attrs = attrs_quantize, FN(quantize)},
+	{.name = "QuantizeLinear",
+	 .flags = TW_OP_NARROW,
+	 .since = 10,
+	 .in = {2, 3},
+	 .out = {1, 1},
+	 .attrs = attrs_quantize,
+	 FN(quantize)},
 	{.name = "DequantizeLinear",
 	 .flags = TW_OP_NARROW,
 	 .since = 10,
