@@ -8,19 +8,6 @@ struct opening {
 	const char *which;
 };
 
-static void verify_all(struct twir_module *m)
-{
-	for (int i = 0; i < m->funcs.n; i++)
-		if (!m->funcs.at[i]->library)
-			twir_verify_func(m, m->funcs.at[i], TW_ERR_MODEL);
-	for (int i = 0; i < m->computes.n; i++)
-		twir_verify_compute(m, m->computes.at[i], TW_ERR_MODEL);
-	for (int i = 0; i < m->programs.n; i++)
-		twir_verify_program(m, m->programs.at[i], TW_ERR_MODEL);
-	for (int i = 0; i < m->launches.n; i++)
-		twir_verify_launch(m, m->launches.at[i], TW_ERR_MODEL);
-}
-
 static void list_names(const struct twir_module *m, struct tw_buf *b)
 {
 	for (int i = 0; i < m->launches.n; i++)
@@ -108,7 +95,7 @@ static void open_text(void *arg)
 	p->m = twir_module_new(p->arena);
 	p->m->lanes = lanes_of(NULL);
 	twir_parse(p->m, p->name, p->text);
-	verify_all(p->m);
+	twir_verify_text(p->m, p->name, p->text);
 	p->chosen = choose(p->m, o->which, &p->program);
 	if (o->which && !p->chosen) {
 		struct tw_buf b;

@@ -12,37 +12,11 @@ struct check {
 	struct tw_buf wrong, list;
 };
 
-static void put_line(struct tw_buf *b, const char *text, int line, int column)
-{
-	const char *at = text;
-	for (int n = 1; n < line && at; n++) {
-		at = strchr(at, '\n');
-		at = at ? at + 1 : NULL;
-	}
-	if (!at)
-		return;
-	const int shift = column > 61 ? column - 61 : 0;
-	const int n = (int)strcspn(at, "\n");
-	const int shown = n > shift ? (n - shift < 100 ? n - shift : 100) : 0;
-	buf_puts(b, "  ");
-	for (int i = 0; i < shown; i++)
-		buf_putc(b, (unsigned char)at[shift + i] < 32 ? ' ' : at[shift + i]);
-	buf_printf(b, "\n  %*s^\n", column - 1 - shift, "");
-}
-
 static void put(struct check *c, const struct twir_program *program, const struct twir_diagnostic *x)
 {
 	struct tw_buf *b = x->severity == TWIR_ERROR ? &c->wrong : &c->list;
 	buf_puts(b, b->n ? "\n" : "");
-	if (x->line)
-		buf_printf(b, "%s:%d:%d: ", c->p->name, x->line, x->column);
-	else
-		buf_printf(b, "%s: program '%s': ", c->p->name, program->name);
-	buf_printf(b, "%s%s\n", x->severity == TWIR_UNPROVED ? "not proved: " : "", x->text);
-	if (x->line)
-		put_line(b, c->p->text, x->line, x->column);
-	if (x->hint)
-		buf_printf(b, "hint: %s\n", x->hint);
+	twir_put_diagnostic(b, c->p->name, c->p->text, arena_printf(c->arena, "program '%s'", program->name), x);
 }
 
 static void check_all(void *arg)

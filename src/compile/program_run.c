@@ -25,7 +25,7 @@ int64_t twpr_elements(const struct tw_program *p, int i)
 	return n;
 }
 
-static void interpret(void *arg)
+static void interpret_chosen(void *arg)
 {
 	const struct running *r = arg;
 	const struct tw_program *p = r->p;
@@ -37,6 +37,12 @@ static void interpret(void *arg)
 		twir_interpret(p->m, p->program, &b, data);
 	else
 		twir_interpret_launch(p->m, p->chosen, &b, data, NULL);
+}
+
+static void interpret(void *arg)
+{
+	const struct running *r = arg;
+	twir_in_text(r->p->m, r->p->name, r->p->text, interpret_chosen, arg);
 }
 
 enum tw_code twpr_all_known(const struct tw_program *p, struct tw_error *e)

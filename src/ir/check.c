@@ -351,6 +351,12 @@ const char *twir_bad_argument(const struct twir_tensor *param, const struct twir
 		return "a tensor with a layout has no parts";
 	if (a->n && twir_is_packed(t->type))
 		return "a tensor of a packed type has no parts";
+	for (int i = 0; i < param->rank && param->rank == t->rank - a->n; i++) {
+		int64_t asked, given;
+		if (twir_const_int(param->shape[i], &asked) && twir_const_int(t->shape[a->n + i], &given) &&
+		    asked != given)
+			return "the sizes differ";
+	}
 	for (int i = 0; i < a->n; i++)
 		if (!twir_type_eq(a->index[i]->type, twir_scalar_type(TWIR_INDEX)))
 			return "an index must have type index";

@@ -31,11 +31,22 @@ void twird_say(struct twird *d, enum twir_severity severity, const struct twir_s
 		const struct twir_diagnostic *o = &d->list.at[i];
 		if (o->line != new.line || o->column != new.column)
 			continue;
-		if ((o->severity == severity && strcmp(o->text, text) == 0) ||
+		if ((o->severity == severity &&
+		     (severity == TWIR_ERROR || strcmp(o->text, text) == 0)) ||	   /* one for a place */
 		    (o->severity == TWIR_ERROR && severity == TWIR_UNPROVED && s)) /* what is wrong is not proved */
 			return;
 	}
 	vec_push(d->arena, &d->list, new);
+}
+
+void twird_unsay(struct twird *d, const struct twir_stmt *s)
+{
+	const int line = s ? s->line : 0, column = s ? s->column : 0;
+	int kept = 0;
+	for (int i = 0; i < d->list.n; i++)
+		if (d->list.at[i].line != line || d->list.at[i].column != column)
+			d->list.at[kept++] = d->list.at[i];
+	d->list.n = kept;
 }
 
 const char *twird_access(struct twird *d, const struct twird_event *e)
@@ -69,13 +80,48 @@ struct job {
 static void verify(void *arg)
 {
 	struct job *j = arg;
-	twir_verify_reporting(j->d.p, TW_ERR_MODEL, &j->fault, j->d.arena);
+	struct twir_module *m = j->d.m;
+	m->fault = &j->fault;
+	twir_verify_program(m, j->d.p, TW_ERR_MODEL);
+}
+
+/* A constant divisor of 0: defined, but never meant. */
+static void see_statement(void *arg, const struct twir_stmt *s)
+{
+	struct twird *d = arg;
+	d->stmt = s;
+}
+
+static void see_divisor(void *arg, const struct twir_expr *e)
+{
+	struct twird *d = arg;
+	int64_t n;
+	if ((e->kind == TWIR_Div || e->kind == TWIR_Mod || e->kind == TWIR_Ceildiv) &&
+	    twir_is_int((enum twir_scalar)e->type.scalar) && twir_const_int(e->arg[1], &n) && n == 0)
+		twird_say(d, TWIR_ERROR, d->stmt, "x / 0 and x % 0 are 0: no program means that", "%s divides by 0",
+			  twir_print_expr(d->scratch, e));
+}
+
+static void see_expr(void *arg, const struct twir_expr *e)
+{
+	twir_visit_expr(e, see_divisor, arg);
+}
+
+static void find_zero_divisors(struct twird *d)
+{
+	for (int i = 0; i < d->p->nparams; i++)
+		twir_visit_tensor(d->p->params[i], see_expr, d);
+	for (int i = 0; i < d->p->nlevels; i++)
+		see_expr(d, d->p->extents[i]);
+	twir_visit_block(d->p->body, see_statement, see_expr, d);
+	d->stmt = NULL;
 }
 
 static void look(void *arg)
 {
 	struct twird *d = arg;
 	d->gpu = d->p->nlevels > 0 && d->p->levels[0] == TWIR_BLOCK;
+	find_zero_divisors(d);
 	twird_trial(d);
 	twird_walk(d);
 	if (d->too_large) {
@@ -99,7 +145,10 @@ struct twir_diagnostics twir_diagnose_program(struct twir_module *m, const struc
 	struct job j = {.d = {.m = m, .p = p, .arena = a}};
 	struct twir_diagnostics r = {0};
 	struct tw_error e;
-	if (!tw_try(&e, verify, &j)) {
+	struct twir_diagnostic *const outer = m->fault;
+	const bool sound = tw_try(&e, verify, &j);
+	m->fault = outer;
+	if (!sound) {
 		if (!j.fault.text) /* no fault of the program's: memory, or ours */
 			tw_raise_error(&e);
 		r.at = arena_copy(a, &j.fault, sizeof(j.fault));

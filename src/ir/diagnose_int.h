@@ -60,6 +60,7 @@ struct twird {
 
 void twird_say(struct twird *d, enum twir_severity severity, const struct twir_stmt *s, const char *hint,
 	       const char *fmt, ...) TW_PRINTF(5, 6);
+void twird_unsay(struct twird *d, const struct twir_stmt *s);		/* errors there: a better one follows */
 const char *twird_access(struct twird *d, const struct twird_event *e); /* "A[i, j + 1]" */
 
 /* diagnose_walk.c: fills events; proves bounds and looks for divergent barriers on the way */

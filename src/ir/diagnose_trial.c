@@ -101,32 +101,6 @@ static void run(void *arg)
 	twiri_try(t->d->m, t->d->p, &t->b, t->data, &limits, &t->fault, t->d->arena, &t->taken);
 }
 
-static const char *hint_for(const char *text)
-{
-	static const struct {
-		const char *part, *hint;
-	} hints[] = {
-		{"out of bounds",
-		 "bound the loop (within (M, N)), guard the access (i < N ? A[i] : 0.0), or state facts "
-		 "of sizes (symbol N multiple 16;)"},
-		{"before it was written", "store to every element that is read, and put a barrier between workers"},
-		{"no barrier between", "put `barrier block;` between the two accesses"},
-		{"stored a second time", "let each element have one worker and one turn; sums belong in registers"},
-		{"is never stored", "every element of an output is stored once"},
-		{"belongs to another worker", "the loop must hand out the elements as the tensor's mapping does"},
-		{"asynchronous copy to it is under way",
-		 "`commit; wait 0; barrier block;` between the copy and its readers"},
-		{"not reached by all", "a barrier may not stand under a condition that differs between threads"},
-		{"misaligned", "start at a multiple of the number of elements, or access them one by one"},
-		{"another core item reads", "core items run in any order: read elements that others overwrite before, "
-					    "in a program of its own"},
-	};
-	for (int i = 0; i < TW_COUNT(hints); i++)
-		if (strstr(text, hints[i].part))
-			return hints[i].hint;
-	return NULL;
-}
-
 static void tell(struct trial *t)
 {
 	struct twird *d = t->d;
@@ -138,7 +112,6 @@ static void tell(struct trial *t)
 	for (int i = 0; i < d->list.n; i++) /* the same at other sizes */
 		if (d->list.at[i].line == t->fault.line && d->list.at[i].column == t->fault.column)
 			return;
-	t->fault.hint = hint_for(t->fault.text);
 	if (t->b.n)
 		t->fault.text = arena_printf(d->arena, "%s (with %s)", t->fault.text, sizes);
 	vec_push(d->arena, &d->list, t->fault);

@@ -125,6 +125,8 @@ static void converge(struct twird *d, const char *what, unsigned all)
 		const char *around = f->cond ? "condition" : "number of turns";
 		const struct twir_expr *of = f->cond ? f->cond : f->extent[0];
 		if (bits & all)
+			twird_unsay(d, d->stmt);
+		if (bits & all)
 			twird_say(d, TWIR_ERROR, d->stmt, "move it out, and guard the accesses alone",
 				  "%s under a %s that differs between the threads it waits for: %s (line %d)", what,
 				  around, twir_print_expr(d->scratch, of), f->stmt->line);

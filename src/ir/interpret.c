@@ -116,13 +116,14 @@ _Noreturn static void fail_waiting(struct twiri_machine *x, const struct twiri_f
 	for (int64_t t = 0; t < threads; t++) {
 		const struct twiri_ins *in = &x->code.at[f[t].pc]; /* of a barrier: the one before */
 		if (f[t].status == TWIRI_AT_WARP) {
-			at = in->op == OP_MMA ? x->accesses.at[x->matrices.at[in->a].access[0]].stmt : NULL;
+			at = in->op == OP_MMA ? x->accesses.at[x->matrices.at[in->a].access[0]].stmt
+					      : x->meetings.at[in->c];
 			what = in->op == OP_MMA ? "a matrix instruction is not reached by all lanes of a warp"
 						: "a shuffle is not reached by all lanes of a warp";
 			break;
 		}
 		if (f[t].status == TWIRI_AT_BARRIER)
-			at = x->barriers.at[in[-1].b];
+			at = x->meetings.at[in[-1].b];
 	}
 	twiri_fail(x, at, NULL, "%s of block %lld", what, (long long)block);
 }
@@ -234,7 +235,7 @@ static void do_program(void *arg)
 		run_blocks(x);
 	else
 		run_cores(x);
-	for (int k = 0; k < x->program->nparams && x->report; k++)
+	for (int k = 0; k < x->program->nparams && x->complete; k++)
 		if (x->program->params[k]->scope == TWIR_OUT)
 			twiri_check_stored(x, x->tensors[k]);
 }
@@ -291,8 +292,9 @@ void twiri_try(struct twir_module *m, const struct twir_program *p, const struct
 			      .binding = b,
 			      .steps = limits->steps > 0 ? limits->steps : INT64_MAX,
 			      .bytes = limits->bytes > 0 ? limits->bytes : MAX_BYTES,
-			      .report = report,
-			      .report_arena = report_arena},
+			      .complete = report != NULL,
+			      .report = report ? report : m->fault,
+			      .report_arena = report ? report_arena : m->arena},
 			.params = params};
 	const int64_t steps = j.x.steps;
 	struct tw_error e;

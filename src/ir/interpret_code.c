@@ -337,9 +337,9 @@ static void statement(struct twiri_gen *g, const struct twir_stmt *s)
 	case TWIR_BARRIER:
 		if (!g->x->gpu || (s->u.barrier.level != TWIR_BLOCK && s->u.barrier.level != TWIR_WARP))
 			twiri_fail(g->x, s, NULL, "there is no such barrier here");
-		vec_push(g->arena, &g->x->barriers, s);
+		vec_push(g->arena, &g->x->meetings, s);
 		twiri_emit(g, twiri_depth(g),
-			   (struct twiri_ins){.op = OP_BARRIER, .a = s->u.barrier.level, .b = g->x->barriers.n - 1});
+			   (struct twiri_ins){.op = OP_BARRIER, .a = s->u.barrier.level, .b = g->x->meetings.n - 1});
 		break;
 	case TWIR_PREFETCH: /* changes nothing */
 		break;

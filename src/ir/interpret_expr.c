@@ -306,8 +306,16 @@ static struct twiri_place shuffle(struct twiri_gen *g, const struct twir_expr *e
 		twiri_fail(g->x, g->stmt, e, "warp shuffles belong to programs on blocks");
 	const int a = twiri_expr(g, e->arg[0]).slot, b = twiri_expr(g, e->arg[1]).slot;
 	const struct twiri_place p = {twiri_slots(g, 1), twiri_depth(g)};
+	_Static_assert(TWIR_KINDS <= 256, "a kind is a byte of an instruction");
+	vec_push(g->arena, &g->x->meetings, g->stmt);
 	twiri_emit(g, p.depth,
-		   (struct twiri_ins){.op = OP_SHUFFLE, .lanes = 1, .d = p.slot, .a = a, .b = b, .c = e->kind});
+		   (struct twiri_ins){.op = OP_SHUFFLE,
+				      .lanes = 1,
+				      .type = (uint8_t)e->kind,
+				      .d = p.slot,
+				      .a = a,
+				      .b = b,
+				      .c = g->x->meetings.n - 1});
 	return p;
 }
 

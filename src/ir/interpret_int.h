@@ -40,9 +40,9 @@ enum twiri_op {
 	OP_REGION,	    /* start of a lane region */
 	OP_LANE_NEXT,	    /* c: distance when all lanes are done */
 	OP_DECLARE,	    /* a: declaration */
-	OP_BARRIER,	    /* a: level, b: its number in barriers */
-	OP_SHUFFLE,	    /* b: slot of the second operand, c: kind; all lanes of the warp together */
-	OP_MMA,		    /* a: matrix site; all lanes of the warp together */
+	OP_BARRIER,	    /* a: level, b: its number in meetings */
+	OP_SHUFFLE, /* b: slot of the second operand, c: its number in meetings, type: kind; all lanes of the warp together */
+	OP_MMA, /* a: matrix site; all lanes of the warp together */
 	OP_COMMIT,
 	OP_WAIT, /* a: groups that may be under way */
 	OP_END
@@ -209,10 +209,10 @@ struct twiri_machine {
 	VEC(struct twiri_site) sites;
 	VEC(struct twiri_declare) declares;
 	VEC(struct twiri_matrix) matrices;
-	VEC(const struct twir_stmt *) barriers;
-	VEC(struct twir_tensor *) tensor_of; /* number -> tensor */
-	struct twiri_tensor **tensors;	     /* parameters and shared ones */
-	union twiri_slot *first;	     /* the slots' first values: constants and symbols */
+	VEC(const struct twir_stmt *) meetings; /* barriers, statements of shuffles */
+	VEC(struct twir_tensor *) tensor_of;	/* number -> tensor */
+	struct twiri_tensor **tensors;		/* parameters and shared ones */
+	union twiri_slot *first;		/* the slots' first values: constants and symbols */
 	int nslots;
 	int worker_slot[TWIR_LEVELS];
 	uint32_t phase; /* of barriers and regions; grows */
@@ -222,6 +222,7 @@ struct twiri_machine {
 	struct twir_diagnostic
 		*report; /* where a fault is told beside raising it; texts in report_arena; NULL: nowhere */
 	struct tw_arena *report_arena;
+	bool complete; /* every element of the outputs is to be stored */
 };
 
 /* interpret.c: twir_interpret_within that also wants every element of the outputs stored, fills in *report when it raises

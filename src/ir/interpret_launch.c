@@ -35,6 +35,13 @@ static void fail(struct host *h, const struct twir_stmt *s, const char *fmt, ...
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
+	if (h->m->fault)
+		*h->m->fault = (struct twir_diagnostic){
+			.severity = TWIR_ERROR,
+			.line = s ? s->line : 0,
+			.column = s ? s->column : 0,
+			.text = arena_strdup(h->m->arena, why),
+			.within = arena_printf(h->m->arena, "launch function '%s'", h->l->name)};
 	if (s && s->line)
 		snprintf(place, sizeof(place), " line %d:%d:", s->line, s->column);
 	tw_raise(TW_ERR_INPUT, "launch function %s:%s %.600s%s%s", h->l->name, place,
@@ -135,6 +142,14 @@ static void invoke(struct host *h, const struct twir_stmt *s)
 		if (f->params[k]->scope == TWIR_IN && !find_buffer(h, a->tensor)->written)
 			fail(h, s, "'%s' is read before a program has written it", a->tensor->base);
 		data[k] = part(h, s, a);
+		const struct twir_tensor *t = f->params[k];
+		const struct host_buffer *from = find_buffer(h, a->tensor);
+		for (int d = 0; d < t->rank && t->rank == a->tensor->rank - a->n; d++) {
+			const int64_t asked = twir_eval_index(t->shape[d], &b), given = from->shape[a->n + d];
+			if (asked != given)
+				fail(h, s, "parameter '%s' has size %lld in dimension %d, '%s' has %lld", t->base,
+				     (long long)asked, d, a->tensor->base, (long long)given);
+		}
 		const int64_t needs = twir_eval_index(twir_tensor_elements(h->m, f->params[k]), &b);
 		if (needs > data[k].elements)
 			fail(h, s, "parameter '%s' needs %lld elements, '%s' has %lld", f->params[k]->base,

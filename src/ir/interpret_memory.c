@@ -47,6 +47,35 @@ static void print_statement(struct tw_buf *b, struct tw_arena *a, const struct t
 	}
 }
 
+/* What to do about it; NULL: nothing is known. */
+static const char *hint_for(const char *text)
+{
+	static const struct {
+		const char *part, *hint;
+	} hints[] = {
+		{"out of bounds",
+		 "bound the loop (within (M, N)), guard the access (i < N ? A[i] : 0.0), or state facts "
+		 "of sizes (symbol N multiple 16;)"},
+		{"before it was written", "store to every element that is read, and put a barrier between workers"},
+		{"no barrier between", "put `barrier block;` between the two accesses"},
+		{"stored a second time", "let each element have one worker and one turn; sums belong in registers"},
+		{"is never stored", "every element of an output is stored once"},
+		{"belongs to another worker", "the loop must hand out the elements as the tensor's mapping does"},
+		{"asynchronous copy to it is under way",
+		 "`commit; wait 0; barrier block;` between the copy and its readers"},
+		{"a barrier is not reached by all",
+		 "a barrier may not stand under a condition that differs between threads"},
+		{"is not reached by all lanes", "move it out of the condition, and guard the accesses alone"},
+		{"misaligned", "start at a multiple of the number of elements, or access them one by one"},
+		{"another core item reads", "core items run in any order: read elements that others overwrite before, "
+					    "in a program of its own"},
+	};
+	for (int i = 0; i < TW_COUNT(hints); i++)
+		if (strstr(text, hints[i].part))
+			return hints[i].hint;
+	return NULL;
+}
+
 void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct twir_expr *e, const char *fmt, ...)
 {
 	struct tw_buf b;
@@ -56,11 +85,14 @@ void twiri_fail(struct twiri_machine *x, const struct twir_stmt *s, const struct
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	if (x->report)
-		*x->report = (struct twir_diagnostic){.severity = TWIR_ERROR,
-						      .line = s ? s->line : 0,
-						      .column = s ? s->column : 0,
-						      .text = arena_strdup(x->report_arena, why),
-						      .statement = s ? twir_print_head(x->report_arena, s) : NULL};
+		*x->report =
+			(struct twir_diagnostic){.severity = TWIR_ERROR,
+						 .hint = hint_for(why),
+						 .line = s ? s->line : 0,
+						 .column = s ? s->column : 0,
+						 .text = arena_strdup(x->report_arena, why),
+						 .statement = s ? twir_print_head(x->report_arena, s) : NULL,
+						 .within = arena_printf(x->report_arena, "%s '%s'", x->what, x->name)};
 	buf_init(&b, x->arena);
 	buf_printf(&b, "%s %s: ", x->what, x->name);
 	if (s && s->line)
@@ -82,7 +114,9 @@ static void fail_at(struct twiri_machine *x, struct twiri_frame *f, const struct
 			f->s[a->index[k] + (a->gather ? lane : 0)].i + (k == a->n - 1 && !a->gather ? lane : 0);
 		used += (size_t)snprintf(index + used, sizeof(index) - used, "%s%lld", k ? ", " : "", (long long)v);
 	}
-	twiri_fail(x, a->stmt, a->expr, "%s[%s]: %s", f->t[a->tensor]->t->base, index, why);
+	const bool scalar = a->n == 0;
+	twiri_fail(x, a->stmt, a->expr, "%s%s%s%s: %s", f->t[a->tensor]->t->base, scalar ? "" : "[", index,
+		   scalar ? "" : "]", why);
 }
 
 static int64_t checked_size(struct twiri_machine *x, const struct twir_tensor *t, int64_t size, bool bad)
@@ -131,6 +165,8 @@ static int64_t describe_strides(struct twiri_machine *x, struct twiri_tensor *d,
 		add_term(d, k, 1, last > 0 ? inner[k] : 0, stride);
 		size = tw_add64(size, tw_mul64(inner[k] > 0 ? inner[k] - 1 : 0, stride, bad), bad);
 	}
+	if (!*bad && d->t->scope != TWIR_IN && twir_strides_overlap(d->rank, inner, layout->extent[last]))
+		twiri_fail(x, NULL, NULL, "the strides of tensor %s give two elements one place", d->t->base);
 	return size;
 }
 
@@ -659,6 +695,17 @@ void twiri_reduce_register(struct twiri_machine *x, struct twiri_frame *f, const
 	*d = v[0];
 }
 
+/* The first of the text to that tensor; NULL: there is none. */
+static const struct twir_stmt *first_store(const struct twiri_machine *x, const struct twiri_tensor *t)
+{
+	for (int i = 0; i < x->accesses.n; i++) {
+		const struct twiri_access *a = &x->accesses.at[i];
+		if (a->stmt && !a->expr && a->stmt->kind == TWIR_STORE && a->stmt->u.store.tensor == t->t)
+			return a->stmt;
+	}
+	return NULL;
+}
+
 void twiri_check_stored(struct twiri_machine *x, const struct twiri_tensor *t)
 {
 	int64_t v[TWIR_MAX_RANK] = {0};
@@ -672,7 +719,8 @@ void twiri_check_stored(struct twiri_machine *x, const struct twiri_tensor *t)
 			for (int k = 0; k < t->rank; k++)
 				used += (size_t)snprintf(index + used, sizeof(index) - used, "%s%lld", k ? ", " : "",
 							 (long long)v[k]);
-			twiri_fail(x, NULL, NULL, "%s[%s] is never stored", t->t->base, index);
+			twiri_fail(x, first_store(x, t), NULL,
+				   t->rank ? "%s[%s] is never stored" : "%s%s is never stored", t->t->base, index);
 		}
 		int k = t->rank - 1;
 		while (k >= 0 && ++v[k] == t->shape[k])

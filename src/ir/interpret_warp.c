@@ -14,11 +14,11 @@ static void shuffle(const struct twiri_ins *in, struct twiri_frame *f, int n)
 		before[l] = f[l].s[in->a];
 	for (int l = 0; l < n; l++) {
 		const int64_t d = f[l].s[in->b].i;
-		int64_t from = in->c == TWIR_ShflIdx	? tw_floormod(d, n)
-			       : d < 0 || d >= n	? l
-			       : in->c == TWIR_ShflUp	? l - d
-			       : in->c == TWIR_ShflDown ? l + d
-							: (l ^ d);
+		int64_t from = in->type == TWIR_ShflIdx	   ? tw_floormod(d, n)
+			       : d < 0 || d >= n	   ? l
+			       : in->type == TWIR_ShflUp   ? l - d
+			       : in->type == TWIR_ShflDown ? l + d
+							   : (l ^ d);
 		if (from < 0 || from >= n)
 			from = l;
 		f[l].s[in->d] = before[from];

@@ -343,6 +343,8 @@ struct twir_module {
 	struct tw_strmap symbol_of; /* symbols by the name they were asked for */
 	struct tw_strmap func_of;   /* funcs by name */
 	bool math_loaded;
+	/* where the verifier and the interpreter tell a fault beside raising it, its texts in `arena`; NULL: nowhere */
+	struct twir_diagnostic *fault;
 	int lanes; /* lanes(f32) in texts: of 32 bits in a vector register of the machine that they are read for; 0: TWIR_USUAL_LANES */
 };
 
@@ -540,6 +542,8 @@ const struct twir_layout *twir_layout_factor(struct twir_module *m, enum twir_la
 const struct twir_layout *twir_layout_blocked(struct twir_module *m, int rank, const struct twir_expr *const *shape,
 					      const struct twir_expr *const *block);
 const struct twir_layout *twir_layout_strides(struct twir_module *m, int rank, const struct twir_expr *const *stride);
+/* Do two elements certainly lie at one place? Strides of 0 or more; too many elements to try: no. */
+bool twir_strides_overlap(int rank, const int64_t *extent, const int64_t *stride);
 bool twir_layout_equal(const struct twir_layout *a, const struct twir_layout *b);
 const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct twir_tensor *t, int n,
 					   const struct twir_expr *const *index); /* in elements */
@@ -581,6 +585,7 @@ struct twir_diagnostic {
 	const char *text;      /* the reason, one line */
 	const char *hint;      /* NULL: none */
 	const char *statement; /* the first line of the statement; NULL: the program's head */
+	const char *within;    /* "program 'p'"; NULL: not said */
 };
 struct twir_diagnostics {
 	int n, count[TWIR_SEVERITIES];
@@ -592,6 +597,15 @@ struct twir_diagnostics twir_diagnose_program(struct twir_module *m, const struc
 /* diagnose_bytes.c: an output of a packed type of which it is not proved that each of its bytes is stored to by one
    worker only (a core item, a thread; lanes of a core item follow each other). NULL: there is none. */
 const struct twir_tensor *twir_shared_byte(struct twir_module *m, const struct twir_program *p);
+
+/* report.c: a fault as a person reads it: "name:line:column: reason", the line of the text with a mark under the place, a hint. */
+void twir_put_line(struct tw_buf *b, const char *text, int line, int column);
+void twir_put_diagnostic(struct tw_buf *b, const char *name, const char *text, const char *program,
+			 const struct twir_diagnostic *x);
+/* Runs fn(arg), which verifies or interprets programs of m that were read from this text; what it raises names the place there. */
+void twir_in_text(struct twir_module *m, const char *name, const char *text, void (*fn)(void *arg), void *arg);
+/* Verifies everything that m has from the text. Raises TW_ERR_MODEL. */
+void twir_verify_text(struct twir_module *m, const char *name, const char *text);
 
 /* simplify.c: integer and boolean arithmetic made canonical with the facts of variables: sums of products in id order, (x / c) * c + x % c = x,
    (a * c + b) / c = a + b / c, bounds decide comparisons, min, max, / and %. Floats: only what is exact. Each rule shrinks or canonises, so it ends. */

@@ -37,20 +37,12 @@ _Noreturn void twir_fail(struct twir_parser *p, const struct twir_tok *at, const
 	va_start(args, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, args);
 	va_end(args);
-	/* the line with the token, at most 100 characters around it */
-	const char *start = at->at - (at->column - 1);
-	int column = at->column - 1;
-	if (column > 60) {
-		start += column - 60;
-		column = 60;
-	}
-	char line[101];
-	int n = 0;
-	for (; n < 100 && start[n] && start[n] != '\n'; n++)
-		line[n] = (unsigned char)start[n] < 32 || start[n] == 127 ? ' ' : start[n];
-	line[n] = 0;
-	tw_raise(TW_ERR_MODEL, "%s:%d:%d: %s\n  %s\n  %*s^%s%s", p->name, at->line, at->column, reason, line, column,
-		 "", hint ? "\nhint: " : "", hint ? hint : "");
+	const struct twir_diagnostic x = {.line = at->line, .column = at->column, .text = reason, .hint = hint};
+	struct tw_buf b;
+	buf_init(&b, p->m->arena);
+	twir_put_diagnostic(&b, p->name, p->text, NULL, &x);
+	b.at[--b.n] = 0; /* an error's text has no end of line */
+	tw_raise(TW_ERR_MODEL, "%s", b.at);
 }
 
 static void skip_space(struct twir_parser *p)
@@ -158,24 +150,55 @@ static const char *shown(const struct twir_parser *p)
 	return arena_printf(p->scratch, "'%.*s'", p->tok.n > 40 ? 40 : p->tok.n, p->tok.at);
 }
 
-/* What other languages write. */
+/* What other languages write. Signs that the text goes on with count too, and those that begin one place before. */
 const char *twir_habit(const struct twir_parser *p)
 {
+	static const char operators[] = "the operators are and, or, xor, not, << and >>";
+	static const char values[] =
+		"a value is named with let x = e; what changes is a register tensor: register s: f32[];";
+	static const char program[] = "symbol N; program p(X: f32[N], out Y: f32[N]) { .. }";
+	static const char turns[] = "all turns of a loop are run: put what follows under an if";
+	static const char update[] = "T[i, j] = T[i, j] + value;";
 	static const struct {
 		const char *text, *hint;
+		int back; /* the sign begins so many places before */
 	} habits[] = {
-		{"&", "the operators are and, or, xor, not, << and >>"},
-		{"|", "the operators are and, or, xor, not, << and >>"},
-		{"^", "the operators are and, or, xor, not, << and >>"},
-		{"!", "the operators are and, or, xor, not, << and >>"},
-		{"/", "a comment begins with #"},
-		{"while", "loops are for i in repeat(n) { .. }"},
-		{"return", "only funcs return; programs store to out tensors"},
-		{"else", "else stands behind the } of an if"},
+		{"//", "/ of numbers of type index rounds down; a comment begins with #", 1},
+		{"**", "a power is x * x, or pow(x, y)", 1},
+		{"++", update, 0},
+		{"--", update, 0},
+		{"+=", update, 0},
+		{"-=", update, 0},
+		{"*=", update, 0},
+		{"/=", update, 0},
+		{"//", "a comment begins with #", 0},
+		{"/*", "a comment begins with #", 0},
+		{"&", operators, 0},
+		{"|", operators, 0},
+		{"^", operators, 0},
+		{"!", operators, 0},
+		{"[", "the indices of an element stand in one pair of brackets: T[i, j]", 0},
+		{"while", "loops are for i in repeat(n) { .. }", 0},
+		{"return", "only funcs return; programs store to out tensors", 0},
+		{"else", "else stands behind the } of an if", 0},
+		{"elif", "else if c { .. }", 0},
+		{"break", turns, 0},
+		{"continue", turns, 0},
+		{"var", values, 0},
+		{"int", values, 0},
+		{"float", values, 0},
+		{"def", program, 0},
+		{"void", program, 0},
+		{"__syncthreads", "barrier block;", 0},
 	};
-	for (int i = 0; i < TW_COUNT(habits); i++)
-		if (twir_is(p, habits[i].text))
+	const bool sign = p->tok.kind == TK_PUNCT;
+	for (int i = 0; i < TW_COUNT(habits); i++) {
+		const char *text = habits[i].text;
+		const int back = habits[i].back;
+		if (sign ? p->tok.at - p->text >= back && strncmp(p->tok.at - back, text, strlen(text)) == 0
+			 : twir_is(p, text))
 			return habits[i].hint;
+	}
 	return NULL;
 }
 

@@ -2,6 +2,8 @@
  * visiting. */
 #include "ir/ir_int.h"
 
+#include <stdlib.h>
+
 const struct twir_map *twir_map_basic(struct twir_module *m, enum twtm_kind kind, int rank,
 				      const struct twir_expr *const *extent, const int *ranks,
 				      const enum twtm_attr *attrs)
@@ -170,6 +172,42 @@ const struct twir_layout *twir_layout_blocked(struct twir_module *m, int rank, c
 	for (int i = 0; i < rank; i++)
 		count[i] = twir_ceildiv(m, shape[i], block[i]);
 	return twir_layout_row(m, rank, count, twir_layout_row(m, rank, block, NULL));
+}
+
+bool twir_strides_overlap(int rank, const int64_t *extent, const int64_t *stride)
+{
+	enum { MOST = 1 << 16 };
+	bool taken[TWIR_MAX_RANK] = {false}, bad = false, apart = true;
+	int64_t reach = 0, count = 1;
+	for (int turn = 0; turn < rank; turn++) { /* by growing strides: does each pass over all before it? */
+		int least = -1;
+		for (int k = 0; k < rank; k++)
+			if (!taken[k] && (least < 0 || stride[k] < stride[least]))
+				least = k;
+		taken[least] = true;
+		count = tw_mul64(count, extent[least], &bad);
+		apart &= extent[least] <= 1 || stride[least] > reach;
+		reach = tw_add64(reach, tw_mul64(extent[least] - 1, stride[least], &bad), &bad);
+	}
+	if (apart || bad || count > MOST || count == 0)
+		return false;
+	if (reach + 1 < count)
+		return true;
+	if (reach >= (int64_t)MOST * 8)
+		return false;
+	uint8_t *seen = calloc((size_t)reach + 1, 1);
+	int64_t at[TWIR_MAX_RANK] = {0};
+	bool twice = false;
+	for (int64_t n = 0; seen && n < count && !twice; n++) {
+		int64_t place = 0;
+		for (int k = 0; k < rank; k++)
+			place += at[k] * stride[k];
+		twice = seen[place]++ != 0;
+		for (int k = rank - 1; k >= 0 && ++at[k] == extent[k]; k--)
+			at[k] = 0;
+	}
+	free(seen);
+	return twice;
 }
 
 const struct twir_layout *twir_layout_row(struct twir_module *m, int rank, const struct twir_expr *const *extent,

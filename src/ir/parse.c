@@ -53,7 +53,9 @@ static void parse_const(struct twir_parser *p)
 	const char *name = twir_take_name(p, "the name of a constant");
 	twir_expect(p, "=", "const L = lanes(f32);");
 	const struct twir_tok value_at = p->tok;
+	p->in_const = true;
 	const struct twir_expr *value = twir_parse_expr(p);
+	p->in_const = false;
 	if (value->kind != TWIR_Const)
 		twir_fail(p, &value_at, "numbers, other constants and lanes(TYPE)",
 			  "the value of '%s' is not known here", name);

@@ -12,8 +12,23 @@ static const struct {
 	{"string", "strings are the work of host operators"},
 	{"bool", "i1"},
 	{"float", "f32"},
+	{"float16", "f16"},
+	{"float32", "f32"},
+	{"float64", "f64"},
+	{"bfloat16", "bf16"},
+	{"half", "f16"},
 	{"double", "f64"},
+	{"char", "i8 or u8"},
+	{"long", "i64"},
 	{"int", "i32, or index for sizes and positions"},
+	{"int8", "i8"},
+	{"int16", "i16"},
+	{"int32", "i32"},
+	{"int64", "i64"},
+	{"uint8", "u8"},
+	{"uint16", "u16"},
+	{"uint32", "u32"},
+	{"uint64", "u64"},
 };
 
 static const char type_hint[] = "i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 "
@@ -125,6 +140,9 @@ static const struct twir_layout *parse_layout(struct twir_parser *p, const struc
 struct twir_tensor *twir_parse_tensor(struct twir_parser *p, enum twir_scope scope, struct twir_tok *at)
 {
 	*at = p->tok;
+	if (p->tok.kind == TK_NAME && p->tok.n < 20 &&
+	    twir_type_named(arena_strndup(p->scratch, p->tok.at, (size_t)p->tok.n)).scalar != TWIR_VOID)
+		twir_fail(p, at, "NAME: f32[M, N]", "the type of a tensor stands behind its name");
 	const char *name = twir_take_name(p, "the name of a tensor");
 	twir_expect(p, ":", "NAME: f32[M, N]");
 	const struct twir_tok type_at = p->tok;

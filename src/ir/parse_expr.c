@@ -39,6 +39,15 @@ const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o
 	return twir_int(p->m, to, e->u.i);
 }
 
+void twir_must_fit(struct twir_parser *p, const struct twir_tok *at, struct twir_operand o, enum twir_scalar to)
+{
+	const struct twir_expr *e = o.e;
+	if (o.flexible && e->kind == TWIR_Const && e->type.scalar == TWIR_INDEX && to != TWIR_INDEX && to != TWIR_I1 &&
+	    twir_is_int(to) && twir_retype(p, o, to) == e)
+		twir_fail(p, at, "take a wider type", "%lld does not fit in %s", (long long)e->u.i,
+			  twir_scalar_name(to));
+}
+
 static void meet(struct twir_parser *p, struct twir_operand *a, struct twir_operand *b)
 {
 	const enum twir_scalar sa = (enum twir_scalar)a->e->type.scalar, sb = (enum twir_scalar)b->e->type.scalar;
@@ -72,8 +81,15 @@ static int operator_of(const struct twir_parser *p)
 static struct twir_operand combine(struct twir_parser *p, const struct twir_tok *at, int op, struct twir_operand a,
 				   struct twir_operand b)
 {
+	if (!a.flexible != !b.flexible)
+		twir_must_fit(p, at, a.flexible ? a : b, (enum twir_scalar)(a.flexible ? b : a).e->type.scalar);
 	meet(p, &a, &b);
 	const enum twir_kind k = operators[op].kind;
+	if (a.e->depth > TWIR_MAX_DEPTH - 8 || b.e->depth > TWIR_MAX_DEPTH - 8)
+		twir_fail(p, at, "name parts with let", "an expression of more than %d levels", TWIR_MAX_DEPTH - 8);
+	int64_t zero;
+	if (p->in_const && (k == TWIR_Div || k == TWIR_Mod) && twir_const_int(b.e, &zero) && zero == 0)
+		twir_fail(p, at, "in programs x / 0 and x % 0 are 0", "a constant is divided by 0");
 	const char *why = twir_bad_binary(k, a.e, b.e);
 	if (why)
 		twir_fail(p, at,

@@ -62,6 +62,7 @@ struct twir_parser {
 	bool no_symbols; /* in funcs */
 	VEC(const struct twir_expr *) folds; /* of the definition being parsed */
 	bool in_launch;			     /* a launch function: buffers and calls, no work of its own */
+	bool in_const;			     /* the value of a constant */
 	bool no_guard;			     /* "where" belongs to what stands around the load */
 };
 
@@ -113,6 +114,8 @@ struct twir_operand twir_parse_operand(struct twir_parser *p);
 const struct twir_expr *twir_parse_expr(struct twir_parser *p);
 const struct twir_expr *twir_parse_typed(struct twir_parser *p, struct twir_type type, const char *what);
 const struct twir_expr *twir_parse_size(struct twir_parser *p, const char *what);
+/* Fails where a whole number without a suffix is too large for the integers it meets. */
+void twir_must_fit(struct twir_parser *p, const struct twir_tok *at, struct twir_operand o, enum twir_scalar to);
 const struct twir_expr *twir_retype(struct twir_parser *p, struct twir_operand o, enum twir_scalar to);
 const char *twir_type_text(struct twir_parser *p, struct twir_type t);
 const struct twir_expr *twir_wide_choice(struct twir_parser *p, enum twir_kind k, const struct twir_expr *c,

@@ -17,7 +17,9 @@ static struct twir_argument parse_argument(struct twir_parser *p, const struct t
 	const char *why = wide ? "a part of a tensor has no '+:'" : twir_bad_argument(param, &a);
 	if (why)
 		twir_fail(p, &at,
-			  "in parameters take inputs and written buffers, out parameters take buffers and outputs",
+			  strstr(why, "differ") ? "an argument has the type and the sizes of its parameter"
+						: "in parameters take inputs and written buffers, out parameters take "
+						  "buffers and outputs",
 			  "'%s' for parameter '%s': %s", a.tensor->base, param->base, why);
 	return a;
 }

@@ -132,7 +132,13 @@ int twir_parse_index(struct twir_parser *p, const struct twir_tensor *t, const s
 		if (n == TWIR_MAX_RANK)
 			twir_fail(p, &p->tok, "one index for each dimension, or one for the whole storage",
 				  "more than %d indices", TWIR_MAX_RANK);
-		index[n++] = twir_parse_expr(p);
+		const struct twir_tok index_at = p->tok;
+		const struct twir_expr *e = index[n++] = twir_parse_expr(p);
+		if (e->type.lanes == 1 && e->type.scalar != TWIR_INDEX)
+			twir_fail(p, &index_at,
+				  twir_is_int((enum twir_scalar)e->type.scalar) ? "convert it: index(x)"
+										: "positions are whole numbers",
+				  "an index of '%s' must have type index, not %s", t->base, twir_type_text(p, e->type));
 	} while (twir_take(p, ","));
 	p->no_guard = guard;
 	const struct twir_tok at = p->tok;
@@ -512,8 +518,10 @@ struct twir_operand twir_parse_primary(struct twir_parser *p)
 		twir_expect(p, ")", NULL);
 		return o;
 	}
-	if (at.kind != TK_NAME)
-		twir_fail(p, &at, "a number, a name, T[i, j], f(x) or (..)", "expected an expression");
+	if (at.kind != TK_NAME) {
+		const char *known = twir_habit(p);
+		twir_fail(p, &at, known ? known : "a number, a name, T[i, j], f(x) or (..)", "expected an expression");
+	}
 	const char *name = arena_strndup(p->scratch, at.at, (size_t)at.n);
 	twir_next(p);
 	if (!twir_take(p, "("))

@@ -147,7 +147,9 @@ static struct twir_stmt *parse_store(struct twir_parser *p, const struct twir_to
 	}
 	twir_expect(p, "=", "T[i, j] = value;");
 	const struct twir_tok value_at = p->tok;
-	const struct twir_expr *value = twir_retype(p, twir_parse_operand(p), t->type);
+	const struct twir_operand given = twir_parse_operand(p);
+	twir_must_fit(p, &value_at, given, t->type);
+	const struct twir_expr *value = twir_retype(p, given, t->type);
 	twir_expect(p, ";", NULL);
 	if (n == 1 && index[0]->type.lanes > 1)
 		wide = wide ? -1 : index[0]->type.lanes;
@@ -230,7 +232,7 @@ static struct twir_stmt *parse_formap(struct twir_parser *p, const struct twir_t
 		name_at[n] = p->tok;
 		names[n++] = twir_take_name(p, "a variable");
 	} while (twir_take(p, ","));
-	twir_expect(p, ")", NULL);
+	twir_expect(p, ")", "for (i, j) in MAPPING on (core, lane) { .. }, or for i in repeat(n) { .. }");
 	twir_expect(p, "in", "for (i, j) in MAPPING on (core, lane) { .. }");
 	struct twir_stmt *s = stmt_at(p, at, TWIR_FORMAP);
 	const struct twir_tok map_at = p->tok;
@@ -383,10 +385,13 @@ static struct twir_stmt *parse_stmt(struct twir_parser *p)
 struct twir_stmt *twir_parse_block(struct twir_parser *p)
 {
 	twir_enter(p);
+	const struct twir_tok open = p->tok;
 	twir_expect(p, "{", NULL);
 	const int mark = p->scope.n;
 	struct twir_stmt *list = NULL, **end = &list;
 	while (!twir_is(p, "}")) {
+		if (p->tok.kind == TK_END)
+			twir_fail(p, &open, "every { has its }", "this { is not closed");
 		struct twir_stmt *s = parse_stmt(p);
 		if (s) {
 			*end = s;

@@ -13,21 +13,26 @@ _Noreturn void twir_verify_fail(struct twir_verifier *v, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, args);
 	va_end(args);
+	char *hint = strstr(reason, "\nhint: ");
+	if (hint) {
+		*hint = 0;
+		hint += strlen("\nhint: ");
+	}
 	struct tw_error e;
+	const struct twir_stmt *s = v->stmt;
 	if (v->report)
-		*v->report = (struct twir_diagnostic){.severity = TWIR_ERROR,
-						      .line = v->stmt ? v->stmt->line : 0,
-						      .column = v->stmt ? v->stmt->column : 0,
-						      .text = arena_strdup(v->report_arena, reason),
-						      .statement = v->stmt ? twir_print_head(v->report_arena, v->stmt)
-									   : NULL};
-	if (v->stmt && v->stmt->line)
-		snprintf(place, sizeof(place), ", line %d:%d", v->stmt->line, v->stmt->column);
-	if (v->stmt)
-		tw_error_set(&e, v->blame, "%s '%s'%s: %s\n  in: %.400s", v->what, v->name, place, reason,
-			     twir_print_head(v->arena, v->stmt));
-	else
-		tw_error_set(&e, v->blame, "%s '%s': %s", v->what, v->name, reason);
+		*v->report =
+			(struct twir_diagnostic){.severity = TWIR_ERROR,
+						 .line = s ? s->line : 0,
+						 .column = s ? s->column : 0,
+						 .text = arena_strdup(v->report_arena, reason),
+						 .hint = hint ? arena_strdup(v->report_arena, hint) : NULL,
+						 .statement = s ? twir_print_head(v->report_arena, s) : NULL,
+						 .within = arena_printf(v->report_arena, "%s '%s'", v->what, v->name)};
+	if (s && s->line)
+		snprintf(place, sizeof(place), ", line %d:%d", s->line, s->column);
+	tw_error_set(&e, v->blame, "%s '%s'%s: %s%s%.400s%s%s", v->what, v->name, place, reason, s ? "\n  in: " : "",
+		     s ? twir_print_head(v->arena, s) : "", hint ? "\nhint: " : "", hint ? hint : "");
 	arena_free(v->arena);
 	tw_raise_error(&e);
 }
@@ -64,7 +69,10 @@ static void check_map(struct twir_verifier *v, const struct twir_map *f, int ran
 		for (int i = 0; i < rank; i++) {
 			int64_t n;
 			if (f->attr[i] != TWTM_PLAIN && !twir_const_int(f->extent[i], &n))
-				twir_verify_fail(v, "an unrolled or vector dimension of %s must be a constant", what);
+				twir_verify_fail(v,
+						 "an unrolled or vector dimension of %s must be a constant\nhint: for "
+						 "i in repeat(n, unroll 4) unrolls by steps of four",
+						 what);
 		}
 		break;
 	case TWTM_COMPOSE:
@@ -153,6 +161,9 @@ static int launch_position(const struct twir_program *p, enum twir_level l)
 	return -1;
 }
 
+static const char launch_hint[] =
+	"\nhint: launch says which workers there are: launch block(n), thread(256), or launch core(n), lane(16)";
+
 /* Number of launched workers of the levels of a for-mapping; 0: not constant. */
 static int64_t launched(struct twir_verifier *v, const struct twir_stmt *s)
 {
@@ -170,9 +181,11 @@ static int64_t launched(struct twir_verifier *v, const struct twir_stmt *s)
 			at = lane;
 		}
 		if (at < 0)
-			twir_verify_fail(v, "the program is not launched on %s", twir_level_name(l));
+			twir_verify_fail(v, "the program is not launched on %s%s", twir_level_name(l), launch_hint);
 		if (at <= last)
-			twir_verify_fail(v, "levels go from outside in, as in launch");
+			twir_verify_fail(
+				v,
+				"levels go from outside in, as in launch\nhint: on (block, thread), on (core, lane)");
 		last = at;
 		n = twir_const_int(v->prog->extents[at], &x) ? tw_mul64(n, x, &bad) : 0;
 		if (n == 0)
@@ -203,19 +216,49 @@ static void check_levels(struct twir_verifier *v, const struct twir_stmt *s, str
 		if (tail->workers != v->lanes)
 			twir_verify_fail(v,
 					 "the last factor of the mapping must hold the %" PRId64
-					 " lanes of the launch exactly",
-					 v->lanes);
+					 " lanes of the launch exactly\nhint: let it end in "
+					 "spatial(%" PRId64 "), or spatial(1, %" PRId64 ")",
+					 v->lanes, v->lanes, v->lanes);
 		if (s->u.formap.nlevels == 1 && need != v->lanes)
 			twir_verify_fail(v, "the mapping has more workers than the %" PRId64 " lanes", v->lanes);
 		return;
 	}
 	if (have > 0 && need > have)
-		twir_verify_fail(v, "the mapping needs %" PRId64 " workers, the launch has %" PRId64, need, have);
+		twir_verify_fail(v,
+				 "the mapping needs %" PRId64 " workers, the launch has %" PRId64
+				 "\nhint: what one worker does in turn is a repeat: repeat(2) * spatial(64)",
+				 need, have);
 }
 
 /* statements */
 
 static void check_block(struct twir_verifier *v, const struct twir_stmt *list);
+
+/* Strides by which two elements have one place: certainly wrong for what is written. */
+static void check_overlap(struct twir_verifier *v, const struct twir_tensor *t)
+{
+	int64_t extent[TWIR_MAX_RANK], stride[TWIR_MAX_RANK], n;
+	const struct twir_layout *last = t->layout;
+	for (int i = 0; i < t->rank; i++)
+		if (!twir_const_int(t->shape[i], &extent[i]))
+			return;
+	for (; last && last->inner; last = last->inner)
+		for (int i = 0; i < t->rank; i++) {
+			if (!twir_const_int(last->extent[i], &n) || n < 1)
+				return;
+			extent[i] = extent[i] / n + (extent[i] % n != 0);
+		}
+	if (!last || last->kind != TWIR_LAYOUT_STRIDES || t->scope == TWIR_IN)
+		return;
+	for (int i = 0; i < t->rank; i++)
+		if (!twir_const_int(last->extent[i], &stride[i]))
+			return;
+	if (twir_strides_overlap(t->rank, extent, stride))
+		twir_verify_fail(v,
+				 "the strides of '%s' give two elements one place\nhint: each stride is at least the "
+				 "extent of the dimensions with smaller strides: f32[8, 8] layout strides(8, 1)",
+				 t->base);
+}
 
 void twir_verify_tensor(struct twir_verifier *v, const struct twir_tensor *t, bool constant, const char *what)
 {
@@ -234,6 +277,7 @@ void twir_verify_tensor(struct twir_verifier *v, const struct twir_tensor *t, bo
 			twir_verify_fail(v, "the layout of '%s': %s", t->base, why);
 		twir_verify_sizes(v, l->rank, l->extent, constant, "a layout's size");
 	}
+	check_overlap(v, t);
 	/* constant layouts must have room for the shape */
 	bool known = t->layout != NULL;
 	int64_t room[TWIR_MAX_RANK], n;
@@ -245,9 +289,11 @@ void twir_verify_tensor(struct twir_verifier *v, const struct twir_tensor *t, bo
 			room[i] = known ? tw_mul64(room[i], n, &bad) : 0;
 		}
 		if (known && !bad && twir_const_int(t->shape[i], &n) && room[i] < n)
-			twir_verify_fail(
-				v, "the layout of '%s' has %" PRId64 " places for %" PRId64 " elements of dimension %d",
-				t->base, room[i], n, i);
+			twir_verify_fail(v,
+					 "the layout of '%s' has %" PRId64 " places for %" PRId64
+					 " elements of dimension %d\nhint: what the factors have in a dimension "
+					 "multiplies to its size",
+					 t->base, room[i], n, i);
 	}
 }
 
@@ -258,7 +304,8 @@ static void check_mirrors(struct twir_verifier *v, const struct twir_tensor *t)
 		int64_t n;
 		if (twir_const_int(t->shape[i], &n) && extent_of(t->mirrors, i) != n)
 			twir_verify_fail(v,
-					 "dimension %d of '%s' has %" PRId64 " elements, its mapping %" PRId64 " tasks",
+					 "dimension %d of '%s' has %" PRId64 " elements, its mapping %" PRId64
+					 " tasks\nhint: a tensor has an element for each task",
 					 i, t->base, n, extent_of(t->mirrors, i));
 	}
 	const int64_t workers = workers_of(t->mirrors);
@@ -298,13 +345,18 @@ static void check_lane_store(struct twir_verifier *v, const struct twir_stmt *s)
 	if (own)
 		return;
 	if (t->scope == TWIR_REGISTER && (!t->mirrors || workers_of(t->mirrors) == 1))
-		twir_verify_fail(v, "lanes store to '%s', which belongs to the core: values would pass between lanes",
-				 t->base);
+		twir_verify_fail(v,
+				 "lanes store to '%s', which belongs to the core\nhint: each lane has its own in "
+				 "register r: f32[%" PRId64 "] mirrors spatial(%" PRId64 "); reduce combines them",
+				 t->base, v->lanes, v->lanes);
 	bool differs = v->lane_guard;
 	for (int i = 0; i < s->u.store.n; i++)
 		differs |= twir_verify_lanewise(v, s->u.store.index[i]);
 	if (!differs)
-		twir_verify_fail(v, "all lanes store to the same element of '%s'", t->base);
+		twir_verify_fail(v,
+				 "all lanes store to the same element of '%s'\nhint: an index depends on the lane, or "
+				 "an if chooses one: if lane == 0 { .. }",
+				 t->base);
 }
 
 static void check_store(struct twir_verifier *v, const struct twir_stmt *s)
@@ -316,7 +368,8 @@ static void check_store(struct twir_verifier *v, const struct twir_stmt *s)
 							   : "tensor '%s' is neither a parameter nor declared",
 				 t->base);
 	if (t->scope == TWIR_IN)
-		twir_verify_fail(v, "store to input '%s'", t->base);
+		twir_verify_fail(v, "store to input '%s'\nhint: outputs are declared out: (X: f32[N], out Y: f32[N])",
+				 t->base);
 	for (int i = 0; i < s->u.store.n; i++)
 		twir_verify_expr(v, s->u.store.index[i]);
 	if (s->u.store.mask)
@@ -418,6 +471,8 @@ static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 			twir_verify_fail(v, "let '%s' and its value have different types", x->name);
 		twir_verify_expr(v, s->u.let.value);
 		twir_verify_bind(v, x, x->name);
+		if (twir_verify_loaded(v, s->u.let.value))
+			map_set_ptr(&v->loaded, x, x);
 		if (v->region && twir_verify_lanewise(v, s->u.let.value))
 			map_set_ptr(&v->lanewise, x, x);
 		break;
@@ -454,7 +509,11 @@ static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 		break;
 	case TWIR_BARRIER:
 		if (launch_position(v->prog, s->u.barrier.level) < 0)
-			twir_verify_fail(v, "the program is not launched on %s", twir_level_name(s->u.barrier.level));
+			twir_verify_fail(v, "the program is not launched on %s%s", twir_level_name(s->u.barrier.level),
+					 v->cpu ? "\nhint: barriers are for threads of a GPU: the end of a loop on "
+						  "lane is one, and "
+						  "core items never meet"
+						: launch_hint);
 		if (v->cpu)
 			twir_verify_fail(
 				v,
@@ -505,12 +564,16 @@ static void check_block(struct twir_verifier *v, const struct twir_stmt *list)
 
 /* heads */
 
-void twir_verify_start(struct twir_verifier *v, enum tw_code blame, const char *what, const char *name)
+void twir_verify_start(struct twir_verifier *v, const struct twir_module *m, enum tw_code blame, const char *what,
+		       const char *name)
 {
 	*v = (struct twir_verifier){.arena = arena_new(), .blame = blame, .what = what, .name = name};
+	v->report = m->fault;
+	v->report_arena = m->arena;
 	map_init(&v->state, v->arena);
 	map_init(&v->done, v->arena);
 	map_init(&v->lanewise, v->arena);
+	map_init(&v->loaded, v->arena);
 }
 
 static void check_launch(struct twir_verifier *v)
@@ -527,7 +590,8 @@ static void check_launch(struct twir_verifier *v)
 		fits |= same;
 	}
 	if (!fits)
-		twir_verify_fail(v, "a program is launched on core, lane or block, warp, lane or block, thread");
+		twir_verify_fail(v, "a program is launched on core, lane or block, warp, lane or block, thread\nhint: "
+				    "launch core(n), lane(16), or launch block(n), thread(256)");
 	v->gpu = p->nlevels > 0 && p->levels[0] == TWIR_BLOCK;
 	v->cpu = !v->gpu;
 	for (int i = 0; i < p->nlevels; i++) {
@@ -547,14 +611,11 @@ static void find_local(void *arg, const struct twir_expr *e)
 	*local |= e->kind == TWIR_Var && e->u.var->kind != TWIR_SYMBOL;
 }
 
-void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, struct twir_diagnostic *report,
-			   struct tw_arena *report_arena)
+void twir_verify_program(struct twir_module *m, const struct twir_program *p, enum tw_code blame)
 {
 	struct twir_verifier v;
-	twir_verify_start(&v, blame, "program", p->name);
+	twir_verify_start(&v, m, blame, "program", p->name);
 	v.prog = p;
-	v.report = report;
-	v.report_arena = report_arena;
 	check_launch(&v);
 	for (int i = 0; i < p->nparams; i++) {
 		const struct twir_tensor *t = p->params[i];
@@ -578,17 +639,10 @@ void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, str
 	arena_free(v.arena);
 }
 
-void twir_verify_program(struct twir_module *m, const struct twir_program *p, enum tw_code blame)
-{
-	(void)m;
-	twir_verify_reporting(p, blame, NULL, NULL);
-}
-
 void twir_verify_compute(struct twir_module *m, const struct twir_compute *c, enum tw_code blame)
 {
-	(void)m;
 	struct twir_verifier v;
-	twir_verify_start(&v, blame, "definition", c->out->base);
+	twir_verify_start(&v, m, blame, "definition", c->out->base);
 	v.compute = c;
 	twir_verify_tensor(&v, c->out, false, "a size");
 	for (int i = 0; i < c->out->rank; i++) {
@@ -624,7 +678,7 @@ static void check_callee(void *arg, const struct twir_expr *e)
 void twir_verify_func(struct twir_module *m, const struct twir_func *f, enum tw_code blame)
 {
 	struct twir_verifier v;
-	twir_verify_start(&v, blame, "func", f->name);
+	twir_verify_start(&v, m, blame, "func", f->name);
 	v.func = f;
 	struct callees c = {.v = &v, .m = m, .own = m->funcs.n};
 	for (int i = 0; i < m->funcs.n; i++)

@@ -127,7 +127,11 @@ static void check_var(struct twir_verifier *v, const struct twir_var *x)
 		lane |= v->prog->levels[i] == TWIR_LANE;
 	}
 	if (!launched && !(x->level == TWIR_THREAD && warp && lane))
-		twir_verify_fail(v, "the program is not launched on %s", x->name);
+		twir_verify_fail(v,
+				 "the program is not launched on %s\nhint: launch says which workers there are: launch "
+				 "block(n), "
+				 "thread(256), or launch core(n), lane(16)",
+				 x->name);
 	if (x->level == TWIR_LANE && v->cpu && !v->region)
 		twir_verify_fail(v, "'lane' is known inside loops on lane only");
 }
@@ -151,7 +155,7 @@ static void check_tensor(struct twir_verifier *v, const struct twir_tensor *t)
 							   : "tensor '%s' is neither a parameter nor declared",
 				 t->base);
 	if (t->scope == TWIR_OUT)
-		twir_verify_fail(v, "output '%s' is read; partial results belong in shared or register tensors",
+		twir_verify_fail(v, "output '%s' is read\nhint: partial results belong in shared or register tensors",
 				 t->base);
 }
 
@@ -160,7 +164,8 @@ static void check(struct twir_verifier *v, const struct twir_expr *e);
 static void check_fold(struct twir_verifier *v, const struct twir_expr *e)
 {
 	if (!v->compute)
-		twir_verify_fail(v, "folds belong to definitions");
+		twir_verify_fail(v, "folds belong to definitions\nhint: in a program a sum is a loop that adds to a "
+				    "register tensor");
 	for (int i = 1; i < e->n; i++)
 		check(v, e->arg[i]);
 	/* The body sees the axes; nothing checked there may be taken as checked outside. */
@@ -192,7 +197,10 @@ static void check(struct twir_verifier *v, const struct twir_expr *e)
 		return;
 	}
 	if (k >= TWIR_ShflUp && k <= TWIR_ShflIdx && !v->gpu)
-		twir_verify_fail(v, "%s belongs to programs launched on block", twir_kind_text(k));
+		twir_verify_fail(
+			v,
+			"%s belongs to programs launched on block\nhint: on a CPU, reduce combines what the lanes have",
+			twir_kind_text(k));
 	if (k == TWIR_Reduce && !v->prog)
 		twir_verify_fail(v, "reduce belongs to programs");
 	if (k == TWIR_Var)
@@ -225,10 +233,23 @@ void twir_verify_expr(struct twir_verifier *v, const struct twir_expr *e)
 	check(v, e);
 }
 
+struct data_size {
+	struct twir_verifier *v;
+	bool bad;
+};
+
 static void find_bad_size(void *arg, const struct twir_expr *e)
 {
-	bool *bad = arg;
-	*bad |= e->kind == TWIR_Load || e->kind == TWIR_Gather;
+	struct data_size *s = arg;
+	s->bad |= e->kind == TWIR_Load || e->kind == TWIR_Gather ||
+		  (e->kind == TWIR_Var && map_get_ptr(&s->v->loaded, e->u.var));
+}
+
+bool twir_verify_loaded(struct twir_verifier *v, const struct twir_expr *e)
+{
+	struct data_size s = {v, false};
+	twir_visit_expr(e, find_bad_size, &s);
+	return s.bad;
 }
 
 void twir_verify_sizes(struct twir_verifier *v, int n, const struct twir_expr *const *e, bool constant,
@@ -240,11 +261,11 @@ void twir_verify_sizes(struct twir_verifier *v, int n, const struct twir_expr *c
 	for (int i = 0; i < n; i++) {
 		twir_verify_expr(v, e[i]);
 		int64_t size;
-		bool loads = false;
-		if (e[i]->loads)
-			twir_visit_expr(e[i], find_bad_size, &loads);
-		if (loads)
-			twir_verify_fail(v, "%s must not depend on data", what);
+		if (twir_verify_loaded(v, e[i]))
+			twir_verify_fail(v,
+					 "%s must not depend on data\nhint: sizes and symbols decide which tasks there "
+					 "are; data may choose with an if inside",
+					 what);
 		if (constant && !twir_const_int(e[i], &size))
 			twir_verify_fail(v, "%s must be a constant", what);
 	}

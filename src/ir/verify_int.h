@@ -28,23 +28,22 @@ struct twir_verifier {
 	/* inside a region of lanes of a CPU program */
 	bool region;
 	int region_scope;	/* scope.n at its start: what is above belongs to the lane */
+	struct tw_map loaded;	/* vars whose value comes from data */
 	struct tw_map lanewise; /* vars whose value differs between lanes */
 	bool lane_guard;	/* under a condition that depends on the lane */
 	unsigned taken;		/* bits of levels whose regions we are in */
 	bool in_reduce;
 };
 
+/* The reason; behind "\nhint: " what to do. */
 _Noreturn void twir_verify_fail(struct twir_verifier *v, const char *fmt, ...) TW_PRINTF(2, 3);
 void twir_verify_bind(struct twir_verifier *v, const void *object, const char *name);
 void twir_verify_unbind(struct twir_verifier *v, int mark);
 bool twir_verify_visible(const struct twir_verifier *v, const void *object);
 
-/* verify.c: twir_verify_program that also fills in *report when it raises */
-void twir_verify_reporting(const struct twir_program *p, enum tw_code blame, struct twir_diagnostic *report,
-			   struct tw_arena *report_arena);
-
 /* verify.c */
-void twir_verify_start(struct twir_verifier *v, enum tw_code blame, const char *what, const char *name);
+void twir_verify_start(struct twir_verifier *v, const struct twir_module *m, enum tw_code blame, const char *what,
+		       const char *name);
 void twir_verify_tensor(struct twir_verifier *v, const struct twir_tensor *t, bool constant, const char *what);
 
 /* verify_expr.c */
@@ -52,6 +51,7 @@ void twir_verify_expr(struct twir_verifier *v,
 		      const struct twir_expr *e); /* types, arity, scopes, what may stand where */
 void twir_verify_sizes(struct twir_verifier *v, int n, const struct twir_expr *const *e, bool constant,
 		       const char *what);
+bool twir_verify_loaded(struct twir_verifier *v, const struct twir_expr *e); /* does it depend on data? */
 bool twir_verify_lanewise(struct twir_verifier *v,
 			  const struct twir_expr *e);	    /* may differ between lanes of the region? */
 bool twir_verify_spread(const struct twir_map *f, int dim); /* do workers differ in this dimension? */

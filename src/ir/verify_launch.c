@@ -111,9 +111,8 @@ static void check_block(struct twir_verifier *v, const struct twir_stmt *list)
 
 void twir_verify_launch(struct twir_module *m, const struct twir_launch *l, enum tw_code blame)
 {
-	(void)m;
 	struct twir_verifier v;
-	twir_verify_start(&v, blame, "launch function", l->name);
+	twir_verify_start(&v, m, blame, "launch function", l->name);
 	v.launch = l;
 	for (int i = 0; i < l->nparams; i++) {
 		const struct twir_tensor *t = l->params[i];

@@ -10,12 +10,7 @@ static void read_text(void *arg)
 {
 	const struct reading *r = arg;
 	twir_parse(r->m, r->c->text->file, r->c->text->text);
-	for (int i = 0; i < r->m->computes.n; i++)
-		twir_verify_compute(r->m, r->m->computes.at[i], TW_ERR_MODEL);
-	for (int i = 0; i < r->m->programs.n; i++)
-		twir_verify_program(r->m, r->m->programs.at[i], TW_ERR_MODEL);
-	for (int i = 0; i < r->m->launches.n; i++)
-		twir_verify_launch(r->m, r->m->launches.at[i], TW_ERR_MODEL);
+	twir_verify_text(r->m, r->c->text->file, r->c->text->text);
 }
 
 /* The lists of the module are put aside while the text fills its own. */

@@ -211,6 +211,18 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(p.returncode, 1)
         self.assertIn("stored a second time", p.stderr)
 
+    def test_structure_is_told_with_its_place(self):
+        """What the verifier and the interpreter refuse names file, line and column, with a mark and a hint."""
+        stored = self.path("stored.tw", ADD.replace("C[i] =", "A[i] ="))
+        self.assertEqual(self.run_cli(stored, code=1), "tilewright: %s:7:5: store to input 'A'\n      A[i] = A[i] + B[i];\n      ^\n"
+                         "hint: outputs are declared out: (X: f32[N], out Y: f32[N])\n" % stored)
+        beyond = self.path("beyond.tw", ADD.replace("A[i] +", "A[i + 1] +"))
+        said = self.run_cli(beyond, "--run", "interp", "--random", "1", "-d", "N=16", code=1)
+        self.assertIn("beyond.tw:7:5: A[16]: out of bounds\n", said)
+        self.assertIn("\n      C[i] = A[i + 1] + B[i];\n      ^\nhint: bound the loop", said)
+        part = self.path("part.tw", "program p(out Y: f32[4]) launch core(1) {\n  Y[0] = 1.0;\n}\n")
+        self.assertIn("part.tw:2:3: Y[1] is never stored", self.run_cli(part, code=1))
+
     def test_check_lists_what_is_not_proved(self):
         good = self.path("good.tw", ADD.encode())
         p = subprocess.run([PROGRAM, "program", good, "--unproved"], capture_output=True, text=True)

@@ -112,6 +112,19 @@ static void expect(const char *text, enum twir_severity severity, int line, int 
 	fail();
 }
 
+/* It is the only fault that is told. */
+static void expect_alone(const char *text, int line, int column, const char *part)
+{
+	expect(text, TWIR_ERROR, line, column, part);
+	struct job j = diagnose(text, NULL);
+	if (j.d.count[TWIR_ERROR] != 1) {
+		print_error("%s\nmore than one fault:\n", text);
+		show(&j);
+		fail();
+	}
+	arena_free(j.a);
+}
+
 static void proved(const char *text)
 {
 	struct job j = diagnose(text, NULL);
@@ -216,14 +229,36 @@ static void barriers(void **state UNUSED)
 
 static void outputs(void **state UNUSED)
 {
-	expect(CPU "  let x = A[0];\n}", TWIR_ERROR, 0, 0, "output B is never stored to");
+	expect_alone(CPU "  let x = A[0];\n}", 0, 0, "output B is never stored to");
+	expect_alone(GPU "  for (i) in repeat(0) * spatial(64) on thread {\n    B[i] = A[i];\n  }\n}", 3, 5,
+		     "B[0] is never stored");
+	expect_alone(GPU "  for (i) in spatial(32) on thread {\n    B[i] = A[i];\n  }\n}", 3, 5,
+		     "B[32] is never stored");
+	expect_alone(GPU "  if thread < 32 {\n    barrier block;\n  }\n  for (i) in spatial(64) on thread { B[i] = "
+			 "A[i]; } }",
+		     3, 5, "barrier block under a condition");
+	expect_alone(
+		"program p(A: f32[32], out B: f32[32]) launch block(1), warp(1), lane(32) {\n"
+		"  if A[lane] < 0.0 {\n    B[lane] = shfl_xor(A[lane], 1);\n  } else {\n    B[lane] = 0.0;\n  }\n}",
+		3, 5, "shfl_xor under a condition");
+	expect_alone("symbol N;\nprogram p(A: f32[N], out B: f32[N]) launch core(N) {\n  B[core] = A[core / 0];\n}", 3,
+		     3, "core / 0 divides by 0");
+	expect_alone(
+		"program p(A: f32[64], out B: f32[64]) launch core(1) {\n  let n = index(A[0]);\n  shared t: f32[n];\n"
+		"}",
+		3, 3, "a size must not depend on data");
+	expect_alone("program p(A: f32[64], out B: f32[64]) launch core(1) {\n"
+		     "  shared t: f32[8, 8] layout strides(4, 1);\n}",
+		     2, 3, "two elements one place");
+	proved("program p(out B: f32[64]) launch core(1) {\n  shared t: f32[8, 8] layout strides(1, 9);\n"
+	       "  shared u: f32[3, 3] layout strides(2, 3);\n  for i in repeat(64) {\n    B[i] = 0.0;\n  }\n}");
 	expect("symbol N, K;\nprogram p(A: f32[N], out B: f32[N]) launch core(N) {\n  for k in repeat(K) {\n    "
 	       "B[core] = A[core];\n"
 	       "  }\n}",
 	       TWIR_ERROR, 4, 5, "stored a second time");
 	expect("symbol N;\nprogram p(A: f32[N], out B: f32[N]) launch core(N) {\n  if core > 0 {\n    B[core] = "
 	       "A[core];\n  }\n}",
-	       TWIR_ERROR, 0, 0, "B[0] is never stored");
+	       TWIR_ERROR, 4, 5, "B[0] is never stored");
 	expect("symbol N, M;\nprogram p(A: f32[N, M], out B: f32[N, M]) launch core(N * M) {\n"
 	       "  for (i, j) in spatial(N, M) on core {\n    B[i, j / 2 * 2] = A[i, j];\n  }\n}",
 	       TWIR_ERROR, 4, 5, "stored a second time");

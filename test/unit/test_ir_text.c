@@ -190,7 +190,7 @@ static void refused(void **state)
 		{"program p(A: f32[C]) { } const C = 1;", ":1:18:", "not declared"},
 		{"program p() { specialise true { } else { } }", ":1:35:", "no else"},
 		{"program p() { let x = 1 }", ":1:25:", "expected ';'"},
-		{"program p() { ", ":1:15:", "expected"},
+		{"program p() { ", ":1:13:", "not closed"},
 		{"program p() { } program p() { }", ":1:25:", "already declared"},
 		{"symbol N; \x01", ":1:11:", "expected symbol"},
 	};
