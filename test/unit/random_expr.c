@@ -289,10 +289,29 @@ expr gen_size(struct gen *g)
 	return twir_index(g->m, gen_below(g, 9));
 }
 
+/* No two elements of known sizes (below 1000) at one place. */
+static const struct twir_layout *strides(struct gen *g, int rank, const expr *shape)
+{
+	expr apart[TWIR_MAX_RANK];
+	bool known = true;
+	int64_t n, power = 1;
+	for (int i = 0; i < rank; i++, power *= 1000) {
+		known &= twir_const_int(shape[i], &n);
+		apart[i] = twir_index(g->m, power);
+	}
+	for (int i = rank - 1; i > 0; i--) {
+		const int k = (int)gen_below(g, (uint32_t)i + 1);
+		const expr e = apart[i];
+		apart[i] = apart[k];
+		apart[k] = e;
+	}
+	return twir_layout_make(g->m, TWIR_LAYOUT_STRIDES, rank, known ? apart : shape, NULL);
+}
+
 static const struct twir_layout *layout(struct gen *g, enum twir_scope scope, int rank, const expr *shape)
 {
 	if (gen_chance(g, 20))
-		return twir_layout_make(g->m, TWIR_LAYOUT_STRIDES, rank, shape, NULL);
+		return strides(g, rank, shape);
 	if (gen_chance(g, 20)) {
 		expr tile[TWIR_MAX_RANK];
 		for (int i = 0; i < rank; i++)
