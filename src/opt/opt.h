@@ -66,6 +66,9 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out);
 /* layout.c: feature maps between tasks lie channels last: sets tensor->layout, and that of anchors that are stored as such. */
 void opt_layout(const struct tw_definitions *d, const struct tw_groups *groups);
 
+/* widen.c: grouped convolutions whose groups are narrower than a vector get fewer, wider ones. After opt_layout. */
+void opt_widen_groups(struct tw_groups *groups, struct twir_module *m, const struct tw_target *t);
+
 /* chain.c: groups that become one: a matmul, a window and a matmul over an image, where that keeps large tensors out of memory. After opt_layout. */
 void opt_chain(struct tw_groups *groups, struct twir_module *m, const struct tw_target *t);
 

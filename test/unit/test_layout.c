@@ -287,6 +287,10 @@ static void test_groups_and_dilations(void **state)
 	check("2,24,9,11", 4, 1, DIMS(2, 24, 9, 11), "y,e",
 	      NET("a = Conv x 36 k3,3 p1 g4", "c = Conv a 24 k3,3 p2 d2", "e = Conv c 1 k3,3 p1",
 		  "y = Conv c 40 k3,3 s3 p1 g8"));
+	/* narrower than a vector: several groups become one */
+	check("2,24,5,W", 4, 2, DIMS(2, 24, 5, 7, 2, 24, 5, 3), "y,z",
+	      NET("a = Conv x 24 k3,3 p1 g6", "b = Relu a", "c = Conv b 48 k3,3 s2 p1 g12", "d = Conv b 18 k1,3 g6",
+		  "z = Conv d 8 k1,1", "y = Conv c 9 k1,1"));
 }
 
 /* As convolutions: turned round, by phases, in groups, channel by channel, with taps that some phases lack. */
