@@ -92,11 +92,11 @@ static int make_tensors(const struct args *a, tilewright_program *program, struc
 						   "SYMBOL=N, or an input that has it with -i",
 						   port->name, port->dim_text[d]);
 		if ((int)port->type == 0)
-			return problem_set(
-				p, EXIT_INPUT,
-				"parameter \"%s\" has a type that lives inside programs: packed ones and index\n"
-				"hint: hand it over as whole bytes (i8 for i4) or as i64, and cast",
-				port->name);
+			return problem_set(p, EXIT_INPUT,
+					   "parameter \"%s\" has a type that lives inside programs: index, or a packed "
+					   "one with a layout\n"
+					   "hint: hand it over as i64 and cast, or without the layout",
+					   port->name);
 		if (t[i].data) {
 			code = check_input(port, &t[i], p);
 			continue;

@@ -53,7 +53,8 @@ static struct twir_launch *choose(struct twir_module *m, const char *which, stru
 /* The number of a type in ONNX; 0: it has none. */
 static int type_number(enum twir_scalar s)
 {
-	return twir_is_packed(s) || s == TWIR_INDEX ? 0 : (int)twc_type(s);
+	return twir_is_packed(s) || s == TWIR_INDEX ? 0
+						    : (int)twc_type(s); /* packed: with a layout, which no run takes */
 }
 
 static void describe(struct tw_program *p)
@@ -104,8 +105,13 @@ static void open_text(void *arg)
 		tw_raise(TW_ERR_USAGE, "%s has no program '%.100s'; it has: %s", p->name, o->which,
 			 b.n ? b.at : "none");
 	}
-	if (p->chosen)
-		describe(p);
+	if (!p->chosen)
+		return;
+	p->launch = p->program ? NULL : twir_print_launch(p->arena, p->chosen);
+	struct twir_launch *l = twpr_with_bytes(p->m, p->chosen);
+	p->bytes = l != p->chosen;
+	p->chosen = l;
+	describe(p);
 }
 
 struct making {
@@ -327,6 +333,12 @@ void twpr_copy(struct twpr_copy *c, const struct tw_program *p, const struct tw_
 	for (int i = 0; i < c->programs.n; i++)
 		order_parameters(c, c->programs.at[i]);
 	fix(c->m, o);
+}
+
+void twpr_take_bytes(struct twpr_copy *c)
+{
+	c->launch = twpr_with_bytes(c->m, c->launch);
+	twir_visit_block(c->launch->body, list_program, NULL, c);
 }
 
 struct copying {

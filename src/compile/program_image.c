@@ -55,6 +55,7 @@ static void image(struct twpr_copy *copy, void *arg)
 	const struct imaging *j = arg;
 	struct twc c = {.arena = copy->arena, .m = copy->m, .o = j->o};
 	struct tw_error e;
+	twpr_take_bytes(copy);
 	for (int i = 0; i < copy->programs.n; i++)
 		if (twpr_is_gpu(copy->programs.at[i]))
 			tw_raise(TW_ERR_UNSUPPORTED,

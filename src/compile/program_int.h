@@ -11,6 +11,8 @@ struct tw_program {
 	const char *name, *text;
 	struct twir_launch *chosen; /* NULL: see tw_program_choose; of a program alone: calls it with its parameters */
 	struct twir_program *program; /* the program alone; NULL: a launch function is chosen */
+	const char *launch;	      /* the text of a launch function that is chosen; else NULL */
+	bool bytes; /* `chosen` has bytes for parameters of packed types: calls more than the program alone */
 	int nparams;
 	struct tw_param *params;
 	int nsymbols; /* of the chosen program */
@@ -32,6 +34,9 @@ void twpr_copy(struct twpr_copy *c, const struct tw_program *p, const struct tw_
 enum tw_code twpr_with_copy(const struct tw_program *p, const struct tw_compile_options *o,
 			    void (*fn)(struct twpr_copy *c, void *arg), void *arg, struct tw_error *e);
 bool twpr_is_gpu(const struct twir_program *p);
+/* program_bytes.c: with a byte for each element of parameters of packed types; l itself where there are none */
+struct twir_launch *twpr_with_bytes(struct twir_module *m, struct twir_launch *l);
+void twpr_take_bytes(struct twpr_copy *c);				  /* the same for a copy that is to be run */
 int twpr_number(const struct twpr_copy *c, const struct twir_program *p); /* of a program that is called */
 /* program_lower.c: lowers all programs of the copy for a target; NULL: what suits them. Raises. */
 void twpr_lower(struct twpr_copy *c, const char *target, struct tw_target *t,

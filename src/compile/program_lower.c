@@ -91,8 +91,8 @@ static void stage(struct twpr_copy *c, void *arg)
 	if (!known)
 		tw_raise(TW_ERR_USAGE, "there is no pass '%.40s'; there are: input%s", s->pass, names.at);
 	twpr_lower(c, s->target, &t, keep_stage, s);
-	if (!s->p->program && strcmp(s->pass, "input") == 0)
-		buf_printf(&s->texts, "\n%s", twir_print_launch(c->arena, s->p->chosen));
+	if (s->p->launch && strcmp(s->pass, "input") == 0)
+		buf_printf(&s->texts, "\n%s", s->p->launch);
 	s->text = strdup(s->texts.at ? s->texts.at : "");
 	if (!s->text)
 		tw_raise(TW_ERR_MEMORY, "out of memory");
@@ -123,8 +123,8 @@ static void emit(struct twpr_copy *c, void *arg)
 	struct tw_buf b;
 	twpr_lower(c, x->target, &t, NULL, NULL);
 	buf_init(&b, c->arena);
-	if (!x->p->program)
-		buf_printf(&b, "/* %s */\n", twir_print_launch(c->arena, x->p->chosen));
+	if (x->p->launch)
+		buf_printf(&b, "/* %s */\n", x->p->launch);
 	if (c->programs.n)
 		cgen_file(&b, &t, c->m, c->programs.n, c->programs.at);
 	x->text = strdup(b.at ? b.at : "");

@@ -160,10 +160,11 @@ static void run(struct twpr_copy *c, void *arg)
 {
 	struct host *h = arg;
 	const struct tw_program *p = h->p;
-	const struct twir_launch *l = c->launch;
 	struct tw_target t;
 	struct tw_buf source;
 	struct tw_error e;
+	twpr_take_bytes(c);
+	const struct twir_launch *l = c->launch;
 	h->copy = c;
 	map_init(&h->of_tensor, c->arena);
 	for (int i = 0; i < c->programs.n; i++)

@@ -33,7 +33,7 @@ static void interpret_chosen(void *arg)
 	const struct twir_binding b = twpr_binding(p);
 	for (int i = 0; i < p->nparams; i++)
 		data[i] = (struct twir_data){r->data[i], twpr_elements(p, i)};
-	if (p->program)
+	if (p->program && !p->bytes)
 		twir_interpret(p->m, p->program, &b, data);
 	else
 		twir_interpret_launch(p->m, p->chosen, &b, data, NULL);

@@ -49,7 +49,9 @@ static const struct twir_expr *offset(struct flat *f, const struct twir_tensor *
 				      const struct twir_expr *const *index)
 {
 	const struct twir_tensor *was = map_get_ptr(&f->original, t);
-	TW_CHECK(was && was->rank == n, "%s is declared before its use", t->name);
+	TW_CHECK(was, "%s is declared before its use", t->name);
+	if (n == 1 && was->rank != 1) /* an offset into the storage already */
+		return twir_simplify(&f->w->facts, index[0]);
 	return twir_simplify(&f->w->facts, twir_layout_offset(f->w->m, was, n, index));
 }
 

@@ -178,6 +178,38 @@ def read_npy(path):
     return struct.unpack("<%df" % ((len(data) - 10 - size) // 4), data[10 + size:])
 
 
+PACKED = """symbol N;
+program cores(X: i4[N], U: u4[N], E: f4e2m1[N], T: i2[N], W: u2[N], S: i4[], out A: i4[N], out B: u4[N],
+    out C: f4e2m1[N], out D: i2[N], out F: u2[N], out G: i4[]) launch core(ceil_div(N, 32)), lane(16) {
+  for (i) in spatial(ceil_div(N, 32)) * repeat(2) * spatial(16) on (core, lane) within (N) {
+    A[i] = X[N - 1 - i];
+    B[i] = u4(i32(U[i]) + i32(W[i]));
+    C[i] = i32(T[i]) < 0 ? E[i] : f4e2m1(f32(X[i]) * 0.5);
+    D[i] = T[N - 1 - i];
+    F[i] = u2(f32(E[i]));
+  }
+  if core < 1 { G = i4(i32(S) + 1); }
+}
+program blocks(X: i4[N], E: f4e2m1[N], out Y: i4[N], out Z: f32[N], out P: u2[N]) launch block(ceil_div(N, 64)), thread(8) {
+  shared S: i4[64];
+  for (b) in spatial(ceil_div(N, 64)) on block {
+    for (i) in repeat(2) * spatial(8) * repeat(4) on thread within (N - 64 * b) {
+      S[i] = i4(i32(X[64 * b + i]) + 1);
+    }
+    barrier block;
+    for (i) in repeat(2) * spatial(8) * repeat(4) on thread within (N - 64 * b) {
+      Y[64 * b + i] = S[min(63, N - 64 * b - 1) - i];
+      P[64 * b + i] = u2(3.0 * f32(E[64 * b + i]));
+      Z[64 * b + i] = f32(E[64 * b + i]) + f32(S[i]);
+    }
+  }
+}
+program values(E: f4e2m1[16], X: i4[16], out V: f32[16], out Y: u4[16]) launch core(1) {
+  for i in repeat(16) { V[i] = f32(E[i]); Y[i] = u4(-i32(X[i])); }
+}
+"""
+
+
 class ProgramTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -263,7 +295,7 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("no symbol", self.run_cli(path, "--stage", "flatten_index", "--fix", "K=100", code=1))
 
     def test_narrow_types(self):
-        """Floats of 8 bits go in and out; packed types stay inside programs."""
+        """Floats of 8 bits go in and out; elements of packed types do as bytes."""
         path = self.path("narrow.tw", """symbol N;
 program narrow(A: f8e4m3fn[N], out X: f32[N], out Y: f8e5m2[N]) launch core(ceil_div(N, 16)), lane(16) {
   for (i) in spatial(ceil_div(N, 16)) * spatial(16) on (core, lane) within (N) {
@@ -278,8 +310,25 @@ program narrow(A: f8e4m3fn[N], out X: f32[N], out Y: f8e5m2[N]) launch core(ceil
             self.run_cli(path, "-d", "N=100", "--random", "3", "--run", engine, "-o", folder)
             outputs.append([open(os.path.join(folder, name), "rb").read() for name in ("X.npy", "Y.pb")])
         self.assertEqual(outputs[0], outputs[1])
-        packed = self.path("packed.tw", "program p(A: i4[8], out X: f32[8]) { for i in repeat(8) { X[i] = f32(A[i]); } }")
-        self.assertIn('parameter "A" has a type that lives inside programs', self.run_cli(packed, "--random", "1", "--run", "interp", code=1))
+        packed = self.path("packed.tw", PACKED)
+        for n in "0", "1", "7", "64", "101":
+            for name, engines in ("cores", ("interp", "compiled")), ("blocks", ("interp", "opencl")):
+                outputs = []
+                for engine in engines:
+                    folder = os.path.join(self.folder, name + engine + n)
+                    self.run_cli(packed, "--name", name, "-d", "N=" + n, "--random", "3", "--run", engine, "-o", folder)
+                    outputs.append([open(os.path.join(folder, f), "rb").read() for f in sorted(os.listdir(folder))])
+                self.assertEqual(*outputs)
+        self.path("e.npy", npy((16,), range(16), "|u1", "B"))
+        self.path("x.npy", npy((16,), range(-8, 8), "|i1", "b"))
+        self.run_cli(packed, "--name", "values", "-i", "E=" + os.path.join(self.folder, "e.npy"), "-i",
+                     "X=" + os.path.join(self.folder, "x.npy"), "--run", "compiled", "-o", self.folder)
+        data = {name: open(os.path.join(self.folder, name + ".npy"), "rb").read() for name in "VY"}
+        values = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+        self.assertEqual(list(struct.unpack("<16f", data["V"][-64:])), values + [-v for v in values])
+        self.assertEqual(list(data["Y"][-16:]), [-v & 15 for v in range(-8, 8)])
+        column = self.path("column.tw", "program p(A: i4[4, 2] layout column, out X: f32[8]) { for i in repeat(8) { X[i] = f32(A[i / 2, i % 2]); } }")
+        self.assertIn('parameter "A" has a type that lives inside', self.run_cli(column, "--random", "1", "--run", "interp", code=1))
 
     def test_emitted_c_compiles(self):
         compiler = shutil.which("gcc") or shutil.which("cc")

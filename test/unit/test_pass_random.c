@@ -3,7 +3,8 @@
  * bytes when printed again, the same bits when run. Forms on a CPU: elementwise with random mappings, row reductions with
  * lane partials, column folds in mirrored registers, lane-private folds in loops inside the region, tiles in scratch; on a
  * GPU: tiles in shared memory, with mirrored registers, asynchronous copies, shuffles and matrix instructions. Their values
- * mix broadcast, transposed, strided, reversed, gathered, wrapped and guarded loads of several types and layouts.
+ * mix broadcast, transposed, strided, reversed, gathered, wrapped and guarded loads of several types (packed ones too) and
+ * layouts.
  * Arguments: SEED prints the stages of that program; else COUNT=, FIRST= (a seed). TILEWRIGHT_LONG_TESTS in the
  * environment: 10000. */
 #include <setjmp.h>
@@ -35,7 +36,7 @@ static const char *load(struct gen *g)
 {
 	struct tw_arena *a = g->a;
 	const unsigned s = pick(g, 4);
-	switch (pick(g, 21)) {
+	switch (pick(g, 25)) {
 	case 0:
 		return "B[j]";
 	case 1:
@@ -74,6 +75,14 @@ static const char *load(struct gen *g)
 		return arena_printf(a, "(f32(F[i, j]) * %u.0)", s);
 	case 18:
 		return "f32(G[N - 1 - j])";
+	case 20:
+		return "f32(P[i, j])";
+	case 21:
+		return arena_printf(a, "f32(i32(Q[N - 1 - j]) * %u)", s);
+	case 22:
+		return "(0.5 * f32(R[i, j]))";
+	case 23:
+		return arena_printf(a, "(f32(i4(i32(P[M - 1 - i, j]) + i32(Q[j / 2]))) * %u.0)", s);
 	case 19:
 		return arena_printf(a, "(A[i, j + %u] where j + %u < N else 0.75)", s, s);
 	default:
@@ -152,14 +161,22 @@ static const char *tile_layout(struct gen *g)
 	return some[pick(g, TW_COUNT(some))];
 }
 
-static const char *parameters(struct gen *g)
+static const char *packed_type(struct gen *g)
+{
+	static const char *const some[] = {"i4", "u4", "i2", "u2", "f4e2m1"};
+	return some[pick(g, TW_COUNT(some))];
+}
+
+static const char *parameters(struct gen *g, bool gpu)
 {
 	return arena_printf(
 		g->a,
 		"# limit I: 7\nsymbol M, N;\n\nprogram random(A: f32[M, N]%s, B: f32[N], C: f32[N, M]%s, D: "
 		"f32[2 * N + 3], T: f32[7], I: i64[N], E: i1[M, N], H: f16[N], F: f8e4m3fn[M, N]%s, G: bf16[N], "
-		"out Y: f32[M, N]%s, out Z: f32[M], out W: f32[N], out V: %s[M, N])\n",
-		layout(g, false), layout(g, true), layout(g, false), layout(g, false), pick(g, 2) ? "f16" : "f8e5m2");
+		"P: i4[M, N]%s, Q: u2[N], R: f4e2m1[M, N], "
+		"out Y: f32[M, N]%s, out Z: f32[M], out W: f32[N], out V: %s[M, N]%s)\n",
+		layout(g, false), layout(g, true), layout(g, false), layout(g, false), layout(g, false),
+		pick(g, 2) ? "f16" : "f8e5m2", gpu ? "" : arena_printf(g->a, ", out O: %s[N]", packed_type(g)));
 }
 
 static const char *steps(struct gen *g)
@@ -184,7 +201,7 @@ static const char *gpu_program(struct gen *g)
 	g->indent = "      ";
 	const char *v = value(g, 2);
 	g->let_text = NULL;
-	buf_puts(&b, parameters(g));
+	buf_puts(&b, parameters(g, true));
 	buf_printf(&b, "  launch block(ceil_div(M, 4) * ceil_div(N, 32)), %s\n{\n",
 		   warps ? "warp(2), lane(32)" : "thread(64)");
 	buf_printf(&b, "  map own = %s;\n  map other = %s;\n", maps[pick(g, 4)], maps[pick(g, 4)]);
@@ -269,7 +286,7 @@ static const char *program(struct gen *g, int lanes)
 	buf_init(&b, a);
 	buf_init(&lets, a);
 	buf_puts(&lets, "");
-	buf_puts(&b, parameters(g));
+	buf_puts(&b, parameters(g, false));
 	const bool narrow = strstr(b.at, "out V: f16") != NULL;
 	const char *cores;
 	const unsigned form = pick(g, 5);
@@ -353,7 +370,12 @@ static const char *program(struct gen *g, int lanes)
 			"+ d;\n%s",
 			steps(g), lets.at);
 		buf_printf(&b, "      s[d] = %s;\n    }\n    }\n", arena_printf(a, op[k], "d", v));
-		buf_puts(&b, "    for (d) in tile on lane within (N - j0) {\n      W[j0 + d] = s[d] * 2.0;\n    }\n");
+		/* a core has whole bytes of the packed output */
+		const char *k = strstr(b.at, "out O: ") + 7, *end = strchr(k, '[');
+		buf_printf(&b,
+			   "    for (d) in tile on lane within (N - j0) {\n      W[j0 + d] = s[d] * 2.0;\n"
+			   "      O[j0 + d] = %.*s(s[d] * 1.5);\n    }\n",
+			   (int)(end - k), arena_strndup(a, k, (size_t)(end - k)));
 		buf_puts(&b, split ? "    }\n  }\n}\n" : "  }\n}\n");
 	} else {
 		buf_printf(&b, "  launch core(ceil_div(N, %d)), lane(%d)\n{\n", lanes, lanes);
