@@ -143,11 +143,11 @@ static struct twir_stmt *project(struct item *x)
 
 /* --- the item --- */
 
-static struct twir_tensor *scratch(struct item *x, const char *name, int64_t rows, E columns, int64_t channels,
+static struct twir_tensor *scratch(struct item *x, const char *name, E rows, E columns, int64_t channels,
 				   struct twir_stmt **declared)
 {
 	struct twir_module *m = x->m;
-	const E shape[] = {twir_index(m, rows), columns, twir_index(m, channels)};
+	const E shape[] = {rows, columns, twir_index(m, channels)};
 	struct twir_tensor *t = twir_tensor_new(m, name, TWIR_F32, 3, shape, TWIR_SHARED);
 	twir_append(declared, tw_declare(m, t));
 	return t;
@@ -167,7 +167,7 @@ static void declare_all(struct item *x, struct tw_launch *out, struct twir_stmt 
 	}
 	if (image) {
 		x->image = image->out;
-		x->ring = scratch(x, "ring", c->ring, image->out->shape[CHAIN_COLUMN],
+		x->ring = scratch(x, "ring", twir_index(x->m, c->ring), image->out->shape[CHAIN_COLUMN],
 				  c->turn * c->part[CHAIN_EXPAND].q.nr, declared);
 	}
 	if (c->part[CHAIN_PROJECT].given) {
@@ -216,14 +216,16 @@ static struct twir_program *schedule(struct chain *c, struct tw_launch *out)
 	tw_window_begin(&x.w, &c->part[CHAIN_WINDOW].task, c->t, 0, out);
 	declare_all(&x, out, &body);
 	struct twir_var *var[] = {tw_loop_var(m, "image"), tw_loop_var(m, "strip"), tw_loop_var(m, "group")};
-	const E strip = twir_index(m, c->strip), height = result->shape[CHAIN_ROW];
+	const E height = result->shape[CHAIN_ROW];
 	const struct chain_part *expands = &c->part[CHAIN_EXPAND];
 	E all = twir_index(m, 1);
 	if (x.ring)
 		all = twir_ceildiv(m, expands->p.N, twir_index(m, expands->q.nr));
-	const E extent[] = {result->shape[CHAIN_IMAGE], twir_ceildiv(m, height, strip),
+	const E extent[] = {result->shape[CHAIN_IMAGE], twir_ceildiv(m, height, c->strip),
 			    twir_ceildiv(m, all, twir_index(m, c->group))};
 	x.number = twir_var(m, var[0]);
+	E strip;
+	twir_append(&body, tw_let_new(m, "own", c->strip, &strip));
 	twir_append(&body, tw_let_new(m, "first", twir_mul(m, twir_var(m, var[1]), strip), &x.first));
 	twir_append(&body, tw_let_new(m, "here", twir_min(m, strip, twir_sub(m, height, x.first)), &x.here));
 	rest = x.ring ? turns(&x, all, twir_var(m, var[2])) : steps(&x);
@@ -248,8 +250,9 @@ void tw_chain_schedule(const struct tw_task *task, const struct tw_target *t, st
 	c.task = task;
 	struct tw_kernel k = {.program = schedule(&c, out)};
 	k.schedule =
-		arena_printf(task->m->arena, "chain%s window%s strip=%d rows=%d group=%d turn=%d",
+		arena_printf(task->m->arena, "chain%s window%s strip=%s rows=%d group=%d turn=%d",
 			     c.part[CHAIN_EXPAND].given ? " expand" : "", c.part[CHAIN_PROJECT].given ? " project" : "",
-			     (int)c.strip, (int)c.block, (int)c.group, (int)c.turn);
+			     c.strip->kind == TWIR_Const ? twir_print_expr(task->m->arena, c.strip) : "open",
+			     (int)c.block, (int)c.group, (int)c.turn);
 	vec_push(task->m->arena, &out->kernels, k);
 }

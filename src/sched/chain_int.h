@@ -25,15 +25,18 @@ struct chain {
 	/* Row r of the window's result reads the rows step * r + dilation * k + base of its image, k < taps. */
 	int64_t step, dilation, taps;
 	const struct twir_expr *base;
-	/* Plan: rows of an item and of a step of it, rows of the ring; panels of an item's channels and of a turn, whose ring it is. */
-	int64_t strip, block, ring, group, turn;
+	/* Plan: rows of a step and of the ring; panels of an item's channels and of a turn, whose ring it is; rows of an item. */
+	int64_t block, ring, group, turn;
+	const struct twir_expr *strip; /* of the sizes at run time */
 };
 
 /* chain_match.c: fills all but the plan; false: it is no chain that the template serves. */
 bool chain_match(const struct tw_chain *stages, const struct tw_target *t, struct chain *c);
 
-/* chain_plan.c: false: what an item needs does not fit the caches. */
+/* chain_plan.c: chain_guess takes sizes of a matmul that are not known for what images mostly have. chain_plan, false: what an item needs does not fit the caches. */
+void chain_guess(struct mm_problem *p);
 bool chain_plan(struct chain *c);
-double chain_saves(const struct chain *c); /* cycles of one core, estimated */
+int64_t chain_strip_rows(const struct chain *c); /* as known, else a guess */
+double chain_saves(const struct chain *c);	 /* cycles of one core, estimated */
 
 #endif

@@ -66,6 +66,7 @@ static bool match_matmul(struct chain *c, int which)
 		if (d != CHAIN_CHANNEL && p->b.uses[d])
 			return false;
 	mm_take_row(p, CHAIN_COLUMN);
+	chain_guess(p);
 	return !p->m_known || p->m_size > 1;
 }
 

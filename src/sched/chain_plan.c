@@ -3,15 +3,28 @@
  * cache are neither written nor read back. What is lost: rows made twice, and tiles of one row of an image instead of all its pixels. */
 #include "sched/chain_int.h"
 
-enum { MIDDLING = 128 }; /* a size that is not known: where maps are small there is little to lose */
+typedef const struct twir_expr *E;
+
+enum {
+	MIDDLING = 256
+}; /* what a symbol is taken for, mostly the side of the picture that the model is given; of images there is one */
 enum { ENOUGH_ITEMS = 8, ENOUGH_PIXELS = 56 }; /* items that keep cores busy; pixels of a step */
 /* Bytes a cycle: read from beyond the second level and written there, as a stream; between the first two. */
 enum { READ_BYTES = 8, WRITE_BYTES = 24, NEAR_BYTES = 32 };
 
+void chain_guess(struct mm_problem *p)
+{
+	p->m_size = tw_size_about(p->m, p->M, MIDDLING);
+	p->batches = 1;
+	for (int d = 0; d < p->nbatch; d++)
+		p->batches *=
+			tw_size_about(p->m, p->c->out->shape[p->batch[d]], p->batch[d] == CHAIN_IMAGE ? 1 : MIDDLING);
+}
+
 static int64_t size_of(const struct chain *c, int part, int dimension)
 {
-	return tw_most(1, tw_size_or(c->part[part].task.anchor->out->shape[dimension],
-				     dimension == CHAIN_IMAGE ? 1 : MIDDLING));
+	return tw_size_about(c->m, c->part[part].task.anchor->out->shape[dimension],
+			     dimension == CHAIN_IMAGE ? 1 : MIDDLING);
 }
 
 static int64_t l2_of(const struct chain *c)
@@ -96,24 +109,52 @@ static void set_block(struct chain *c, int64_t block)
 		c->ring = rows;
 }
 
+static int64_t scratch_bytes(const struct chain *c)
+{
+	return tw_most(l1_of(c), l2_of(c) / 2);
+}
+
+static E largest(struct twir_module *m, E a, int64_t b)
+{
+	return twir_max(m, a, twir_index(m, b));
+}
+
+/* Rows of an item, of all that there are and with so many items for each image's rows: enough items for any number of cores, but few rows made twice, and what
+ * the projection reads in the second-level cache. Whole steps, and shares that are even. */
+static E strip_of(const struct chain *c, E items)
+{
+	struct twir_module *m = c->m;
+	const struct twir_tensor *result = c->part[CHAIN_WINDOW].task.anchor->out;
+	const E *size = result->shape, rows = size[CHAIN_ROW], block = twir_index(m, c->block);
+	const int64_t twice = c->part[CHAIN_EXPAND].given ? tw_most(0, reach(c, 1) - c->step) : 0;
+	const int64_t fewest = tw_most(c->block, tw_ceil_div(14 * twice, c->step));
+	const E wanted = twir_ceildiv(m, twir_index(m, ENOUGH_ITEMS), largest(m, items, 1));
+	E strips = twir_div(m, rows, largest(m, twir_ceildiv(m, rows, wanted), fewest));
+	if (c->part[CHAIN_PROJECT].given) {
+		const E line = twir_mul(m, size[CHAIN_COLUMN], twir_mul(m, size[CHAIN_CHANNEL], twir_index(m, 4)));
+		const E fit = twir_div(m, twir_index(m, scratch_bytes(c)), largest(m, line, 1));
+		strips = twir_max(m, strips, twir_ceildiv(m, rows, largest(m, fit, fewest)));
+	}
+	const E strip = twir_ceildiv(m, rows, largest(m, strips, 1));
+	struct twir_facts f;
+	twir_facts_init(&f, m);
+	return twir_simplify(&f, largest(m, twir_mul(m, twir_ceildiv(m, strip, block), block), c->block));
+}
+
 /* Items: channels cost nothing to share out, strips their borders; those stay few. */
 static void plan_items(struct chain *c)
 {
+	struct twir_module *m = c->m;
 	const bool expands = c->part[CHAIN_EXPAND].given, projects = c->part[CHAIN_PROJECT].given;
-	const int64_t rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW), images = size_of(c, CHAIN_WINDOW, CHAIN_IMAGE);
+	const int64_t images = size_of(c, CHAIN_WINDOW, CHAIN_IMAGE);
 	const struct chain_part *x = &c->part[CHAIN_EXPAND];
 	const int64_t all = expands ? tw_ceil_div(x->p.n_size, x->q.nr * c->turn) : 1; /* turns of a strip */
 	int64_t turns = all;
 	while (!projects && turns > 1 && images * tw_ceil_div(all, turns) < ENOUGH_ITEMS)
 		turns = tw_ceil_div(turns, 2);
 	c->group = turns * (expands ? c->turn : 1);
-	const int64_t items = images * tw_ceil_div(all, turns);
-	const int64_t twice = expands ? tw_most(0, reach(c, 1) - c->step) : 0,
-		      fewest = tw_ceil_div(14 * twice, c->step);
-	const int64_t wanted = tw_ceil_div(rows, tw_most(1, tw_ceil_div(ENOUGH_ITEMS, items)));
-	c->strip = tw_least(rows, tw_most(c->block, tw_most(fewest, wanted)));
-	c->strip = tw_ceil_div(rows, tw_most(1, rows / c->strip));
-	c->strip = tw_ceil_div(c->strip, c->block) * c->block;
+	c->strip = strip_of(c, twir_mul(m, c->part[CHAIN_WINDOW].task.anchor->out->shape[CHAIN_IMAGE],
+					twir_index(m, tw_ceil_div(all, turns))));
 }
 
 static int64_t line_bytes(const struct chain *c)
@@ -121,9 +162,13 @@ static int64_t line_bytes(const struct chain *c)
 	return size_of(c, CHAIN_WINDOW, CHAIN_COLUMN) * size_of(c, CHAIN_WINDOW, CHAIN_CHANNEL) * 4;
 }
 
+int64_t chain_strip_rows(const struct chain *c)
+{
+	return tw_size_about(c->m, c->strip, MIDDLING);
+}
+
 bool chain_plan(struct chain *c)
 {
-	int64_t known;
 	const int64_t rows = size_of(c, CHAIN_WINDOW, CHAIN_ROW), columns = size_of(c, CHAIN_WINDOW, CHAIN_COLUMN);
 	c->turn = 1;
 	set_block(c, tw_least(rows, tw_ceil_div(ENOUGH_PIXELS, columns)));
@@ -137,10 +182,7 @@ bool chain_plan(struct chain *c)
 	if (c->part[CHAIN_PROJECT].given)
 		plan_matmul(c, CHAIN_PROJECT);
 	plan_items(c);
-	/* of lines whose length is not known a strip may be any number of bytes */
-	return !c->part[CHAIN_PROJECT].given ||
-	       (twir_const_int(c->part[CHAIN_WINDOW].task.anchor->out->shape[CHAIN_COLUMN], &known) &&
-		c->strip * line_bytes(c) <= tw_most(l1_of(c), l2_of(c) / 2));
+	return !c->part[CHAIN_PROJECT].given || chain_strip_rows(c) * line_bytes(c) <= scratch_bytes(c);
 }
 
 /* The share of a tensor of so many bytes that is gone from the second level when its reader comes. */
@@ -166,6 +208,7 @@ static double alone(const struct chain *c, int part)
 	struct mm_problem p;
 	if (!mm_match(x->given, c->t, &p))
 		return 0;
+	chain_guess(&p);
 	t->space(c->m->arena, c->t, &s);
 	return mm_cost(&p, &s.points.at[t->choose(x->given, c->t, &s)]);
 }
@@ -200,7 +243,8 @@ double chain_saves(const struct chain *c)
 	double saved = 0;
 	if (c->part[CHAIN_EXPAND].given) {
 		const struct chain_part *x = &c->part[CHAIN_EXPAND];
-		const double here = mm_cost(&x->p, &x->point), strips = (double)tw_ceil_div((int64_t)rows, c->strip);
+		const double here = mm_cost(&x->p, &x->point),
+			     strips = (double)tw_ceil_div((int64_t)rows, chain_strip_rows(c));
 		const double again = (strips - 1) * (double)tw_most(0, reach(c, 1) - c->step) /
 				     (double)size_of(c, CHAIN_EXPAND, CHAIN_ROW);
 		saved += traffic(c, CHAIN_EXPAND) + alone(c, CHAIN_EXPAND) - here;

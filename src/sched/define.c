@@ -114,3 +114,27 @@ int64_t tw_size_or(const struct twir_expr *e, int64_t otherwise)
 	int64_t v;
 	return twir_const_int(e, &v) ? v : otherwise;
 }
+
+struct guess {
+	struct twir_subst s;
+	int64_t symbol;
+};
+
+static void see_symbol(void *arg, const struct twir_expr *e)
+{
+	struct guess *g = arg;
+	if (e->kind != TWIR_Var || e->u.var->kind != TWIR_SYMBOL)
+		return;
+	struct twir_var *v = e->u.var;
+	twir_subst_set(&g->s, v, twir_index(g->s.m, tw_most(v->lo, tw_least(v->hi, g->symbol))));
+}
+
+int64_t tw_size_about(struct twir_module *m, const struct twir_expr *e, int64_t symbol)
+{
+	struct guess g = {.symbol = symbol};
+	struct twir_facts f;
+	twir_subst_init(&g.s, m);
+	twir_visit_expr(e, see_symbol, &g);
+	twir_facts_init(&f, m);
+	return tw_most(1, tw_size_or(twir_simplify(&f, twir_subst_expr(&g.s, e)), symbol));
+}

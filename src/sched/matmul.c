@@ -47,9 +47,18 @@ static int contiguous_axis(struct twir_module *m, const struct twir_compute *c)
 	return last;
 }
 
+static void see_varying(void *arg, const struct twir_expr *e)
+{
+	*(bool *)arg |= e->kind == TWIR_Var && e->u.var->kind != TWIR_SYMBOL;
+}
+
+/* Quotients of sizes, as in strides of an image whose sizes are halves of symbols, are made once, outside all loops. */
 static void see_work(void *arg, const struct twir_expr *e)
 {
-	*(bool *)arg |= e->kind == TWIR_Div || e->kind == TWIR_Mod || e->kind == TWIR_Load;
+	bool varies = e->kind == TWIR_Load;
+	if (e->kind == TWIR_Div || e->kind == TWIR_Mod)
+		twir_visit_expr(e, see_varying, &varies);
+	*(bool *)arg |= varies;
 }
 
 /* One load at a place that is arithmetic without quotients, with the fold's indices given: the inner loop may repeat it. */

@@ -162,6 +162,8 @@ const struct twir_expr *tw_inline(struct twir_module *m, const struct twir_expr 
 				  const struct twir_compute *producer); /* its loads replaced by its value */
 bool tw_has_fold(const struct twir_expr *e);
 int64_t tw_size_or(const struct twir_expr *e, int64_t otherwise); /* a constant's value */
+/* What a size is where each symbol has that value, or its nearest possible one; at least 1. */
+int64_t tw_size_about(struct twir_module *m, const struct twir_expr *e, int64_t symbol);
 static inline int64_t tw_ceil_div(int64_t a, int64_t b)
 {
 	return (a + b - 1) / b;

@@ -551,6 +551,8 @@ static void make_block(struct world *w)
 	w->target->l1_bytes = pick(4) ? 1 << 20 : 1024 << pick(10);
 	w->target->l2_bytes = 64 << pick(6); /* chains pay where maps do not fit */
 	struct value x = leaf(w, 4, dim, s), first = x;
+	if (pick(3) == 0) /* sizes that are quotients of symbols */
+		x = image_conv(w, x, 0);
 	x = first = image_conv(w, x, 8 + pick(8)); /* channels last from here on */
 	if (parts & 1)
 		x = image_conv(w, x, 8 + pick((int)most));
