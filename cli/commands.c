@@ -438,7 +438,10 @@ const struct command commands[] = {
 	 "integers exactly.",
 	 1, -1, test_options, cmd_test},
 	{"check", "what of a model is supported", "MODEL",
-	 "Prints a table of the model's operators and says of each whether it is supported, without running anything.",
+	 "Prints a table of the model's operators and what each runs as, without running anything; or, with exit code "
+	 "1, "
+	 "the list of all that is wrong with the model or not supported, with node, operator, opset, tensors, what was "
+	 "expected and what came.",
 	 1, 1, check_options, cmd_check},
 	{"show", "what a model was compiled to", "MODEL [-d SYMBOL=N]... [--dump DIR]",
 	 "Prints inputs, outputs, the fused groups of nodes and the program each became, host operators, and memory.",

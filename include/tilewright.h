@@ -221,8 +221,8 @@ TILEWRIGHT_API int tilewright_count_steps(const tilewright_model *model);
 TILEWRIGHT_API tilewright_status tilewright_get_step(const tilewright_model *model, int step, tilewright_step *out);
 
 /* What of an ONNX file is supported, as a table; freed by tilewright_free_text. Of the options (NULL: none) only operators
-   matter. TILEWRIGHT_OK: all of it; TILEWRIGHT_ERROR_UNSUPPORTED: not all, and the table is there too; otherwise *table is
-   NULL. */
+   matter. TILEWRIGHT_OK: all of it; TILEWRIGHT_ERROR_UNSUPPORTED and TILEWRIGHT_ERROR_MODEL: not all, and the text lists
+   everything that is wrong; where the file cannot be read so far, and for other statuses, *table is NULL. */
 TILEWRIGHT_API tilewright_status tilewright_check_file(const char *path, const tilewright_options *options,
 						       char **table);
 

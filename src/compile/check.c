@@ -1,4 +1,4 @@
-/* What is and is not supported, in one table, without compiling; and the machine in words. */
+/* What is and is not supported, in one table, or all that is wrong, in one list, without compiling; and the machine in words. */
 #define _GNU_SOURCE /* asprintf */
 #include "compile/compile_int.h"
 
@@ -44,6 +44,21 @@ static void check(void *arg)
 	buf_printf(&j->table, "\nsupported: all %d nodes\n", j->c->g->nodes.n);
 }
 
+/* Everything that is wrong, a line each; NULL: the file cannot be read so far as to tell. */
+static char *list_problems(const struct twc *c)
+{
+	struct tw_buf b;
+	if (!c->g || !c->g->complaints.n)
+		return NULL;
+	const int n = c->g->complaints.n;
+	buf_init(&b, c->arena);
+	buf_printf(&b, "model: %d problem%s\n", n, n == 1 ? "" : "s");
+	for (int i = 0; i < n; i++)
+		buf_printf(&b, "  %s: %s\n", c->g->complaints.at[i].code == TW_ERR_MODEL ? "wrong" : "not supported",
+			   c->g->complaints.at[i].text);
+	return strdup(b.at);
+}
+
 enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, const struct tw_compile_options *o,
 		      char **table, struct tw_error *e)
 {
@@ -60,7 +75,9 @@ enum tw_code tw_check(const void *model, int64_t bytes, const char *folder, cons
 	enum tw_code code = tw_try(e, check, &j) ? TW_ERR_OK : e->code;
 	if (code == TW_ERR_OK)
 		*table = strdup(j.table.at);
-	else if (code == TW_ERR_UNSUPPORTED && asprintf(table, "not supported:\n%s\n", e->text) < 0)
+	else if (code == TW_ERR_MODEL || code == TW_ERR_UNSUPPORTED)
+		*table = list_problems(&c);
+	if (code == TW_ERR_UNSUPPORTED && !*table && asprintf(table, "not supported: %s\n", e->text) < 0)
 		*table = NULL;
 	if (!*table && (code == TW_ERR_OK || code == TW_ERR_UNSUPPORTED)) {
 		tw_error_set(e, TW_ERR_MEMORY, "out of memory");

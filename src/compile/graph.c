@@ -57,7 +57,8 @@ static void read_graph(void *arg)
 					      .fixed_names = o->fixed_names,
 					      .fixed_values = o->fixed_values,
 					      .ncustom = o->noperators,
-					      .custom = custom};
+					      .custom = custom,
+					      .graph = &c->g};
 	c->m = twir_module_new(c->arena);
 	c->m->lanes = c->target.lanes;
 	c->g = tw_onnx_import(c->arena, c->m, &source);
@@ -75,9 +76,12 @@ void twc_graph(struct twc *c, const void *model, int64_t bytes, const char *fold
 	struct tw_error first, second;
 	if (tw_try(&first, read_graph, &r))
 		return;
+	struct tw_graph *const wrong = c->g;
 	r.values = true;
 	tw_onnx_close(&c->files);
 	memset(&c->files, 0, sizeof(c->files));
-	if (first.code != TW_ERR_UNSUPPORTED || !tw_try(&second, read_graph, &r))
+	if (first.code != TW_ERR_UNSUPPORTED || !tw_try(&second, read_graph, &r)) {
+		c->g = wrong;
 		tw_raise_error(&first);
+	}
 }

@@ -78,6 +78,11 @@ struct tw_decided { /* a size that only data decides: known once the host operat
 	const struct twir_expr *most; /* it is at most this, over the symbols of inputs and those before it */
 };
 
+struct tw_complaint {	   /* of a node or of the model: why there is nothing to compile */
+	enum tw_code code; /* TW_ERR_MODEL or TW_ERR_UNSUPPORTED */
+	const char *text;
+};
+
 struct tw_graph {
 	struct tw_arena *arena;
 	struct twir_module *m; /* owns all size expressions and compute definitions; subgraphs share it */
@@ -93,9 +98,10 @@ struct tw_graph {
 	VEC(struct tw_decided) decided;	 /* in the order of the nodes that decide them */
 	/* A requirement inside a branch that only data decides is refused, for want of values; else it counts always. */
 	bool wants_values;
-	VEC(struct tw_assumed) assumed; /* innermost last; a requirement counts only where they hold */
-	bool reference;			/* definitions are to be evaluated: programs do not stand for them */
-	VEC(struct tw_flow *) flows;	/* loops and branches (ops/flow.h); nodes refer to them by number */
+	VEC(struct tw_assumed) assumed;	     /* innermost last; a requirement counts only where they hold */
+	bool reference;			     /* definitions are to be evaluated: programs do not stand for them */
+	VEC(struct tw_complaint) complaints; /* all that was found wrong; the error raised has the first of them */
+	VEC(struct tw_flow *) flows;	     /* loops and branches (ops/flow.h); nodes refer to them by number */
 };
 
 struct tw_graph *tw_graph_new(struct tw_arena *a, struct twir_module *m);

@@ -304,8 +304,9 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 		struct onnx_node node = nodes[i];
 		node.opset = onnx_opset_of(opsets, nopsets, node.domain);
 		resolve_attrs(x, s, &node);
-		if (s->fn || s->outer)
-			node.name = arena_printf(a, "%s%s", s->prefix, node.name);
+		if (s->fn || s->outer) /* without a name: that of what it makes */
+			node.name =
+				arena_printf(a, "%s%s", s->prefix, *node.name || !node.nout ? node.name : node.out[0]);
 		const char **in = ARENA_ARRAY(a, const char *, node.nin),
 			   **out = ARENA_ARRAY(a, const char *, node.nout);
 		for (int k = 0; k < node.nin; k++)

@@ -1,18 +1,12 @@
 /* import.c: an ONNX model to a graph.
  *
  * Input: the model's bytes and options. Output: a graph in topological order, constants in place, sizes of inputs
- * as numbers and symbols; types of intermediate tensors are left to inference. Malformed models raise TW_ERR_MODEL
- * at once; everything that is not supported is gathered first and raised as one TW_ERR_UNSUPPORTED. */
+ * as numbers and symbols; types of intermediate tensors are left to inference. What is wrong in a file that can be read is
+ * gathered and raised at the end (problems.c); what cannot be read raises at once. */
 #include "onnx/onnx_int.h"
 #include "ops/custom.h"
 
 #include <inttypes.h>
-
-struct missing { /* one line of the report */
-	const char *what;
-	int count;
-	const char *names; /* of the first nodes */
-};
 
 struct importer {
 	struct tw_arena *arena;
@@ -22,46 +16,14 @@ struct importer {
 	struct tw_strmap tensors; /* name -> id + 1 */
 	struct tw_strmap symbols; /* dim_param -> expression */
 	bool *fixed_used;
-	struct tw_strmap missing_index;
-	VEC(struct missing) missing;
+	struct onnx_problems problems;
 	int nnodes;
 	struct onnx_node *nodes;
 };
 
 static void report(struct importer *x, const char *node, const char *what)
 {
-	const uintptr_t at = (uintptr_t)strmap_get(&x->missing_index, what);
-	if (!at) {
-		const struct missing m = {.what = what, .count = 1, .names = arena_printf(x->arena, "'%s'", node)};
-		vec_push(x->arena, &x->missing, m);
-		strmap_set(&x->missing_index, what, (void *)(uintptr_t)x->missing.n);
-		return;
-	}
-	struct missing *m = &x->missing.at[at - 1];
-	if (m->count < 3)
-		m->names = arena_printf(x->arena, "%s, '%s'", m->names, node);
-	m->count++;
-}
-
-static void raise_missing(const struct importer *x)
-{
-	if (!x->missing.n)
-		return;
-	struct tw_buf b;
-	buf_init(&b, x->arena);
-	buf_printf(&b, "%s needs %d thing%s that %s not supported:", x->src->name, x->missing.n,
-		   x->missing.n == 1 ? "" : "s", x->missing.n == 1 ? "is" : "are");
-	for (int i = 0; i < x->missing.n; i++) {
-		const struct missing *m = &x->missing.at[i];
-		if (b.n > 3800) {
-			buf_printf(&b, "\n  and %d more", x->missing.n - i);
-			break;
-		}
-		buf_printf(&b, "\n  %.300s: %.200s", m->what, m->names);
-		if (m->count > 3)
-			buf_printf(&b, " and %d more", m->count - 3);
-	}
-	tw_raise(TW_ERR_UNSUPPORTED, "%s", b.at);
+	onnx_unsupported(&x->problems, node, what);
 }
 
 /* ---- symbols and inputs */
@@ -105,8 +67,10 @@ static void check_fixed(const struct importer *x)
 
 static void bind(struct importer *x, const char *name, tw_id id)
 {
-	if (strmap_get(&x->tensors, name))
-		tw_raise(TW_ERR_MODEL, "%s: two tensors are named '%s'", x->src->name, name);
+	if (strmap_get(&x->tensors, name)) {
+		onnx_malformed(&x->problems, "%s: two tensors are named '%s'", x->src->name, name);
+		x->problems.tangled = true;
+	}
 	strmap_set(&x->tensors, name, (void *)(uintptr_t)(id + 1));
 }
 
@@ -129,7 +93,7 @@ static void import_input(struct importer *x, const struct onnx_value *v)
 	if (lookup(x, v->name) != TW_NONE) {
 		const tw_id id = lookup(x, v->name);
 		if (!x->g->tensors.at[id].data)
-			tw_raise(TW_ERR_MODEL, "%s: two inputs are named '%s'", x->src->name, v->name);
+			onnx_malformed(&x->problems, "%s: two inputs are named '%s'", x->src->name, v->name);
 		return; /* an initialiser gives its value */
 	}
 	const struct tw_onnx_tensor *c = given_constant(x, v->name);
@@ -234,12 +198,22 @@ static const struct tw_op *find_op(const struct importer *x, const struct onnx_n
 	return own ? own : tw_op_find(n->domain, n->op_type, n->opset);
 }
 
+static bool takes_attribute(const struct tw_op *op, const char *name)
+{
+	const struct tw_attr_spec *s = op->attrs;
+	while (s && s->name && strcmp(s->name, name))
+		s++;
+	return (op->flags & TW_OP_CUSTOM) || (s && s->name);
+}
+
 static void check_node(struct importer *x, const struct onnx_node *n)
 {
 	const char *domain = *n->domain ? n->domain : "ai.onnx";
-	if (!n->opset)
-		tw_raise(TW_ERR_MODEL, "node '%s' (%s): the model imports no opset of domain %s", n->name, n->op_type,
-			 domain);
+	if (!n->opset) {
+		onnx_malformed(&x->problems, "node '%s' (%s): the model imports no opset of domain %s", n->name,
+			       n->op_type, domain);
+		return;
+	}
 	const struct tw_op *op = find_op(x, n);
 	const char *label = arena_printf(x->arena, "%s (%s, opset %d)", n->op_type, domain, n->opset);
 	const char *name = *n->name || !n->nout ? n->name : n->out[0]; /* without a name: that of what it makes */
@@ -247,16 +221,12 @@ static void check_node(struct importer *x, const struct onnx_node *n)
 		report(x, name, arena_printf(x->arena, "%s: operator is not supported at this opset", label));
 	} else if (!op) {
 		report(x, name, arena_printf(x->arena, "%s: operator is not supported", label));
-	} else if (!(op->flags & TW_OP_CUSTOM)) {
-		for (int i = 0; i < n->nattrs; i++) {
-			const struct tw_attr_spec *s = op->attrs;
-			while (s && s->name && strcmp(s->name, n->attrs[i].name))
-				s++;
-			if (!s || !s->name)
+	} else {
+		for (int i = 0; i < n->nattrs; i++)
+			if (!takes_attribute(op, n->attrs[i].name))
 				report(x, name,
 				       arena_printf(x->arena, "%s: attribute '%s' is not supported", label,
 						    n->attrs[i].name));
-		}
 	}
 }
 
@@ -289,18 +259,37 @@ static void add_node(struct importer *x, const struct onnx_node *n)
 		nout--;
 	const struct tw_op *op = find_op(x, n);
 	struct tw_attr *attrs = ARENA_ARRAY(x->arena, struct tw_attr, n->nattrs);
+	int nattrs = 0;
 	for (int k = 0; k < n->nattrs; k++) {
 		const char *reason = NULL;
-		if (!onnx_attribute(g, &n->attrs[k], &attrs[k], &reason))
+		if (op && !takes_attribute(op, n->attrs[k].name))
+			continue; /* check_node has complained */
+		if (!onnx_attribute(g, &n->attrs[k], &attrs[nattrs], &reason))
 			report(x, n->name,
 			       arena_printf(x->arena, "%s (%s, opset %d): attribute '%s': %s", n->op_type,
-					    *n->domain ? n->domain : "ai.onnx", n->opset, attrs[k].name, reason));
+					    *n->domain ? n->domain : "ai.onnx", n->opset, attrs[nattrs].name, reason));
+		nattrs++;
 	}
 	const char *type = n->shown ? n->shown : n->op_type;
 	const char *name = *n->name ? n->name : arena_printf(x->arena, "%s_%d", type, g->nodes.n);
-	const tw_id id = tw_graph_node(g, op, name, n->opset, nin, in, nout, out, n->nattrs, attrs);
+	const tw_id id = tw_graph_node(g, op, name, n->opset, nin, in, nout, out, nattrs, attrs);
 	g->nodes.at[id].op_type = type;
 	g->nodes.at[id].domain = n->domain;
+}
+
+/* Inputs that nothing makes become tensors of which nothing is known. */
+static void bind_lost(struct importer *x)
+{
+	for (int i = 0; i < x->nnodes; i++) {
+		const struct onnx_node *n = &x->nodes[i];
+		for (int k = 0; k < n->nin; k++) {
+			if (!*n->in[k] || lookup(x, n->in[k]) != TW_NONE)
+				continue;
+			onnx_malformed(&x->problems, "node '%s' (%s): input '%s' is not a tensor of the model", n->name,
+				       n->op_type, n->in[k]);
+			bind(x, n->in[k], tw_graph_tensor(x->g, n->in[k], TWIR_VOID, -1, NULL));
+		}
+	}
 }
 
 /* Depth-first from each node in the order of the file, so that a sorted file keeps its order. */
@@ -335,14 +324,15 @@ static void add_nodes(struct importer *x)
 			if (!*name)
 				continue;
 			const tw_id id = lookup(x, name);
-			if (id == TW_NONE)
-				tw_raise(TW_ERR_MODEL, "node '%s' (%s): input '%s' is not a tensor of the model",
-					 node->name, node->op_type, name);
 			const int from = maker[id] - 1;
 			if (from < 0 || state[from] == 2)
 				continue;
-			if (state[from] == 1)
-				tw_raise(TW_ERR_MODEL, "node '%s' (%s): is part of a cycle", node->name, node->op_type);
+			if (state[from] == 1) {
+				onnx_malformed(&x->problems, "node '%s' (%s): is part of a cycle, by its input '%s'",
+					       node->name, node->op_type, name);
+				x->problems.tangled = true;
+				continue;
+			}
 			state[from] = 1;
 			stack[depth++] = from;
 		}
@@ -351,7 +341,7 @@ static void add_nodes(struct importer *x)
 
 /* ---- the model */
 
-static void check_versions(const struct importer *x)
+static void check_versions(struct importer *x)
 {
 	const struct onnx_model *m = &x->model;
 	if (m->ir_version < TW_ONNX_MIN_IR || m->ir_version > TW_ONNX_MAX_IR)
@@ -360,12 +350,13 @@ static void check_versions(const struct importer *x)
 			 TW_ONNX_MIN_IR, TW_ONNX_MAX_IR);
 	for (int i = 0; i < m->opsets.n; i++)
 		if (m->opsets.at[i].version < 1)
-			tw_raise(TW_ERR_MODEL, "%s: opset %" PRId64 " of domain '%s'; the first is 1", x->src->name,
-				 m->opsets.at[i].version, m->opsets.at[i].domain);
+			onnx_malformed(&x->problems, "%s: opset %" PRId64 " of domain '%s'; the first is 1",
+				       x->src->name, m->opsets.at[i].version, m->opsets.at[i].domain);
 	const int opset = onnx_opset_of(m->opsets.at, m->opsets.n, "");
 	if (opset && (opset < TW_ONNX_MIN_OPSET || opset > TW_ONNX_MAX_OPSET))
-		tw_raise(TW_ERR_UNSUPPORTED, "%s: opset %d of ai.onnx is not supported; %d to %d are", x->src->name,
-			 opset, TW_ONNX_MIN_OPSET, TW_ONNX_MAX_OPSET);
+		report(x, NULL,
+		       arena_printf(x->arena, "opset %d of ai.onnx is not supported; %d to %d are", opset,
+				    TW_ONNX_MIN_OPSET, TW_ONNX_MAX_OPSET));
 }
 
 static void import_outputs(struct importer *x)
@@ -373,14 +364,17 @@ static void import_outputs(struct importer *x)
 	for (int i = 0; i < x->model.graph.outputs.n; i++) {
 		const struct onnx_value *v = &x->model.graph.outputs.at[i];
 		const tw_id id = lookup(x, v->name);
-		if (id == TW_NONE)
-			tw_raise(TW_ERR_MODEL, "%s: output '%s' is not a tensor of the model", x->src->name, v->name);
+		if (id == TW_NONE) {
+			onnx_malformed(&x->problems, "%s: output '%s' is not a tensor of the model", x->src->name,
+				       v->name);
+			continue;
+		}
 		if (v->kind)
 			report(x, v->name, arena_printf(x->arena, "output of type %s", v->kind));
 		vec_push(x->arena, &x->g->outputs, id);
 	}
 	if (!x->model.graph.outputs.n)
-		tw_raise(TW_ERR_MODEL, "%s: the model has no outputs", x->src->name);
+		onnx_malformed(&x->problems, "%s: the model has no outputs", x->src->name);
 }
 
 struct tw_graph *tw_onnx_import(struct tw_arena *a, struct twir_module *m, const struct tw_onnx_source *src)
@@ -395,7 +389,10 @@ struct tw_graph *tw_onnx_import(struct tw_arena *a, struct twir_module *m, const
 	x.g->meta_values = x.model.meta_values.at;
 	strmap_init(&x.tensors, a);
 	strmap_init(&x.symbols, a);
-	strmap_init(&x.missing_index, a);
+	x.problems.arena = a;
+	strmap_init(&x.problems.index, a);
+	if (src->graph)
+		*src->graph = x.g;
 	x.fixed_used = ARENA_ARRAY(a, bool, src->nfixed);
 	check_versions(&x);
 	onnx_expand(&x.model, &x.nnodes, &x.nodes);
@@ -409,9 +406,10 @@ struct tw_graph *tw_onnx_import(struct tw_arena *a, struct twir_module *m, const
 		if (!is_constant(&x.nodes[i]))
 			check_node(&x, &x.nodes[i]);
 	bind_outputs(&x);
+	bind_lost(&x);
 	add_nodes(&x);
 	import_outputs(&x);
-	raise_missing(&x);
+	onnx_raise_problems(&x.problems, x.g, src->name);
 	check_fixed(&x);
 	return x.g;
 }

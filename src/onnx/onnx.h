@@ -2,8 +2,8 @@
  * point into those bytes.
  *
  * Every length is checked against the bytes at hand and memory stays within a small multiple of the file's size, so
- * a damaged or hostile file ends in TW_ERR_MODEL (malformed) or TW_ERR_UNSUPPORTED (one line for each thing that is
- * missing). */
+ * a damaged or hostile file ends in TW_ERR_MODEL (malformed) or TW_ERR_UNSUPPORTED. Of a file that can be read, all that
+ * is wrong is told at once, a line for each thing. */
 #ifndef TW_ONNX_H
 #define TW_ONNX_H
 
@@ -55,7 +55,8 @@ struct tw_onnx_source {
 	const int64_t *fixed_values;
 	int ncustom; /* operators that the caller has given, which come first (ops/custom.h) */
 	const struct tw_custom *custom;
-	int nconstants; /* graph inputs turned into constants (name says which); data must outlive the graph */
+	struct tw_graph **graph; /* set to the graph before anything is raised of what is in it; NULL: nobody asks */
+	int nconstants;		 /* graph inputs turned into constants (name says which); data must outlive the graph */
 	const struct tw_onnx_tensor *constants;
 };
 

@@ -96,6 +96,25 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 const void *onnx_external(struct tw_arena *a, const struct onnx_tensor_options *o, const char *tensor,
 			  const char *location, int64_t offset, int64_t length, int64_t *bytes);
 
+/* problems.c */
+struct onnx_problem {
+	const char *what;
+	int count;	   /* of the nodes that need what is not supported; 0: a fault of the model */
+	const char *names; /* of the first of them */
+};
+struct onnx_problems {
+	struct tw_arena *arena;
+	struct tw_strmap index; /* what is in the list: its number + 1 */
+	VEC(struct onnx_problem) list;
+	bool malformed;
+	bool tangled; /* nodes are not in order, or two make one tensor: nothing can be inferred */
+};
+/* node: that needs it, or a tensor; NULL: the model does */
+void onnx_unsupported(struct onnx_problems *x, const char *node, const char *what);
+void onnx_malformed(struct onnx_problems *x, const char *fmt, ...) TW_PRINTF(2, 3);
+/* Returns when there are none. g: the graph as far as it could be made; gets them all, and those of inference. */
+void onnx_raise_problems(struct onnx_problems *x, struct tw_graph *g, const char *model);
+
 /* attributes.c: attribute to graph form. Returns false (and the reason) when its type is not supported. */
 bool onnx_attribute(struct tw_graph *g, const struct onnx_attr *in, struct tw_attr *out, const char **reason);
 

@@ -1,8 +1,9 @@
 /* infer.c: types, shapes and small values of all tensors of a graph.
  *
  * Input: a graph whose inputs and constants have types. Output: every live tensor has type and rank; nodes on
- * constants only are folded when small, choices with a known condition are made. What is not supported is gathered
- * over all nodes that the outputs need and raised as one error; nodes behind an unsupported one are not judged. */
+ * constants only are folded when small, choices with a known condition are made. What is wrong is gathered over all nodes
+ * that the outputs need, in the graph's complaints, and raised as one error; of nodes behind a wrong one only the number of
+ * inputs and the attributes are judged. */
 #include "ops/flow.h"
 
 static const char *count_text(struct tw_opctx *x, int min, int max)
@@ -10,6 +11,19 @@ static const char *count_text(struct tw_opctx *x, int min, int max)
 	if (max < 0)
 		return arena_printf(x->arena, "%d or more", min);
 	return min == max ? arena_printf(x->arena, "%d", min) : arena_printf(x->arena, "%d to %d", min, max);
+}
+
+static const char *kind_text(enum tw_attr_kind kind)
+{
+	static const char *const texts[] = {[TW_ATTR_INT] = "an integer",
+					    [TW_ATTR_FLOAT] = "a number",
+					    [TW_ATTR_STRING] = "a string",
+					    [TW_ATTR_TENSOR] = "a tensor",
+					    [TW_ATTR_GRAPH] = "a graph",
+					    [TW_ATTR_INTS] = "a list of integers",
+					    [TW_ATTR_FLOATS] = "a list of numbers",
+					    [TW_ATTR_STRINGS] = "a list of strings"};
+	return (unsigned)kind < TW_COUNT(texts) && texts[kind] ? texts[kind] : "of another kind";
 }
 
 static void check_row(struct tw_opctx *x)
@@ -30,7 +44,8 @@ static void check_row(struct tw_opctx *x)
 		if (!s || !s->name)
 			tw_op_fail(x, TW_ERR_UNSUPPORTED, "attribute '%s' is not supported", n->attrs[i].name);
 		if (s->kind != n->attrs[i].kind)
-			tw_op_fail(x, TW_ERR_MODEL, "attribute '%s' has the wrong type", s->name);
+			tw_op_fail(x, TW_ERR_MODEL, "attribute '%s' is %s, not %s", s->name,
+				   kind_text(n->attrs[i].kind), kind_text(s->kind));
 	}
 	for (const struct tw_attr_spec *s = op->attrs; s && s->name; s++)
 		if (s->required && !tw_attr_find(n, s->name))
@@ -123,18 +138,24 @@ static void retire(struct tw_graph *g, struct tw_node *n)
 struct one {
 	struct tw_graph *g;
 	tw_id node;
+	bool row_only; /* of its inputs nothing is known: only their number and the attributes are judged */
 };
 
 static void infer_one(void *arg)
 {
 	const struct one *o = arg;
-	tw_infer_node(o->g, o->node);
+	struct tw_opctx x = {.g = o->g, .m = o->g->m, .node = &o->g->nodes.at[o->node], .arena = o->g->arena};
+	if (o->row_only)
+		check_row(&x);
+	else
+		tw_infer_node(o->g, o->node);
 }
 
 static bool inputs_known(const struct tw_graph *g, const struct tw_node *n)
 {
 	for (int k = 0; k < n->nin; k++)
-		if (n->in[k] != TW_NONE && g->tensors.at[n->in[k]].rank < 0)
+		if (n->in[k] != TW_NONE &&
+		    (g->tensors.at[n->in[k]].rank < 0 || g->tensors.at[n->in[k]].type == TWIR_VOID))
 			return false;
 	return true;
 }
@@ -178,6 +199,7 @@ static bool *needed_nodes(struct tw_graph *g)
 static void report(struct tw_graph *g, const char *const *complaints, const enum tw_code *codes)
 {
 	const bool *needed = needed_nodes(g);
+	enum tw_code code = TW_ERR_OK;
 	struct tw_buf text;
 	buf_init(&text, g->arena);
 	for (int i = 0; i < g->nodes.n; i++) {
@@ -187,13 +209,13 @@ static void report(struct tw_graph *g, const char *const *complaints, const enum
 			g->nodes.at[i].dead = true;
 			continue;
 		}
-		if (codes[i] != TW_ERR_UNSUPPORTED)
-			tw_raise(codes[i], "%s", complaints[i]);
+		code = code == TW_ERR_MODEL ? code : codes[i];
+		vec_push(g->arena, &g->complaints, ((struct tw_complaint){codes[i], complaints[i]}));
 		if (text.n + strlen(complaints[i]) < 3900)
 			buf_printf(&text, "%s%s", text.n ? "\n" : "", complaints[i]);
 	}
 	if (text.n)
-		tw_raise(TW_ERR_UNSUPPORTED, "%s", text.at);
+		tw_raise(code, "%s", text.at);
 	for (int i = 0; i < g->nodes.n; i++) /* behind nodes that make no sense, and not needed */
 		if (!g->nodes.at[i].dead && !needed[i] && !inputs_known(g, &g->nodes.at[i]))
 			g->nodes.at[i].dead = true;
@@ -205,12 +227,13 @@ void tw_infer(struct tw_graph *g)
 	enum tw_code *codes = ARENA_ARRAY(g->arena, enum tw_code, g->nodes.n);
 	for (int i = 0; i < g->nodes.n; i++) {
 		struct tw_node *n = &g->nodes.at[i];
-		if (n->dead || choose(g, n) || !inputs_known(g, n))
-			continue;
-		struct one o = {.g = g, .node = (tw_id)i};
+		if (n->dead || !n->op || choose(g, n))
+			continue; /* without an operator: the importer has complained */
+		struct one o = {.g = g, .node = (tw_id)i, .row_only = !inputs_known(g, n)};
 		struct tw_error e;
 		if (tw_try(&e, infer_one, &o)) {
-			retire(g, &g->nodes.at[i]);
+			if (!o.row_only)
+				retire(g, &g->nodes.at[i]);
 			continue;
 		}
 		if (e.code != TW_ERR_UNSUPPORTED && e.code != TW_ERR_MODEL)

@@ -223,6 +223,62 @@ static bool is_number(const struct twir_expr *e, int64_t n)
 	return e && twir_const_int(e, &v) && v == n;
 }
 
+/* Not of the nest's own variables: symbols and numbers alone */
+static bool constant_along(const struct tw_nest *n, const struct twir_expr *e)
+{
+	for (int i = 0; i < n->rank; i++)
+		if (twir_uses_var(e, n->var[i]))
+			return false;
+	return true;
+}
+
+/* Axes that a load's neighbours lie along, the farthest apart first, as the load with the most axes has them. */
+static void sort_by_load(struct tw_nest *n, const struct twir_expr *const *strides)
+{
+	int64_t stride[TWIR_MAX_RANK];
+	for (int k = 0; k < n->rank; k++) {
+		struct twir_var *v = n->var[k];
+		const struct twir_expr *extent = n->extent[k];
+		const int64_t own = stride_of(n->m, strides[k]);
+		int at = k;
+		for (; at > 0 && stride[at - 1] < own; at--) {
+			n->var[at] = n->var[at - 1];
+			n->extent[at] = n->extent[at - 1];
+			stride[at] = stride[at - 1];
+		}
+		n->var[at] = v;
+		n->extent[at] = extent;
+		stride[at] = own;
+	}
+}
+
+void tw_nest_order_loads(struct tw_nest *n, int lanes)
+{
+	struct load_list l = {.a = n->m->arena};
+	struct twir_facts f;
+	const struct tw_nest before = *n;
+	const struct twir_expr *strides[TWIR_MAX_RANK];
+	twir_visit_expr(n->value, list_load, &l);
+	twir_facts_init(&f, n->m);
+	for (int i = 0; i < l.loads.n && n->rank > 1; i++) {
+		const struct twir_expr *load = l.loads.at[i];
+		const struct twir_expr *at = twir_layout_offset(n->m, load->u.tensor, load->nidx, load->arg);
+		int used = 0;
+		for (int k = 0; k < n->rank; k++) {
+			strides[k] = stride_along(&f, at, n->var[k]);
+			used += strides[k] && constant_along(n, strides[k]) && !is_number(strides[k], 0);
+		}
+		if (used < n->rank)
+			continue;
+		const int last = n->rank - 1;
+		const double score = tw_nest_lane_score(n, n->var[last], n->extent[last], lanes);
+		sort_by_load(n, strides);
+		if (tw_nest_lane_score(n, n->var[last], n->extent[last], lanes) <= score)
+			*n = before;
+		return;
+	}
+}
+
 int tw_nest_across(struct tw_nest *n)
 {
 	struct load_list l = {.a = n->m->arena};

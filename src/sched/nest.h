@@ -18,6 +18,9 @@ void tw_nest_init(struct tw_nest *n, struct twir_module *m, int rank, struct twi
 		  const struct twir_expr *const *extents, const struct twir_expr *value);
 /* Puts the axes in the order of their strides in out's layout, the longest first: the last is the one to give to lanes. */
 void tw_nest_order(struct tw_nest *n, const struct twir_tensor *out);
+/* Puts the axes of a fold in the order of their strides in what it loads, where that serves lanes over the last one better: sums, and what
+   else is folded, are then of another order than the definition's. */
+void tw_nest_order_loads(struct tw_nest *n, int lanes);
 /* Merges neighbouring axes that all loads, and a store at `place` (out, or NULL), walk through as through one. */
 void tw_nest_merge(struct tw_nest *n, struct twir_tensor *out);
 /* Merges short last axes by force (accesses become gathers) so that lanes are filled; gives a nest without axes one of extent 1. */

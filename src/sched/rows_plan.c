@@ -57,8 +57,10 @@ static void make_nests(struct row_plan *p)
 	struct twir_module *m = p->m;
 	const struct tw_rows *rows = p->rows;
 	tw_nest_init(&p->inner, m, rows->nfold, rows->fold, rows->fold_extent, all_accesses(p));
-	if (!p->held)
+	if (!p->held) {
+		tw_nest_order_loads(&p->inner, p->lanes);
 		tw_nest_merge(&p->inner, NULL);
+	}
 	tw_nest_init(&p->over, m, rows->nrow, rows->row, rows->row_extent, p->inner.value);
 	p->along = true;
 	if (p->held) /* rows keep their axes: whoever holds them knows what they are */

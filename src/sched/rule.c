@@ -262,6 +262,7 @@ static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const st
 		struct twir_tensor *part = accumulator(m, "part", fold, r->lanes, one, &body);
 		struct tw_nest f;
 		tw_nest_init(&f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
+		tw_nest_order_loads(&f, r->lanes);
 		tw_nest_merge(&f, NULL);
 		tw_nest_flatten_short(&f, r->lanes);
 		const struct twir_expr *rows[] = {twir_ceildiv(m, f.extent[f.rank - 1], lanes[0])};
@@ -294,6 +295,7 @@ static bool prefer_output(struct rule *r, const struct twir_expr *fold)
 	tw_nest_init(&f, r->m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
 	body.value = f.value;
 	const double over_output = tw_nest_lane_score(&body, n->var[n->rank - 1], n->extent[n->rank - 1], r->lanes);
+	tw_nest_order_loads(&f, r->lanes);
 	tw_nest_merge(&f, NULL);
 	if (f.rank == 0)
 		return true;

@@ -326,6 +326,41 @@ os.execvp(%r, [%r] + sys.argv[1:])
         self.run_cli("run", self.path("op.onnx", model([node("NoSuchOperator", ["a"], ["y"])], [value_info("a", F32, (2,))], [value_info("y", F32, (2,))])),
                      code=1, says="NoSuchOperator")
 
+    def test_check_lists_everything(self):
+        def problems(nodes, opset=17, outputs=("y",)):
+            data = model(nodes, [value_info("x", F32, ("n", 4))], [value_info(o, F32, ()) for o in outputs])
+            text = self.run_cli("check", self.path("m.onnx", data.replace(field(2, 17), field(2, opset))), code=1)
+            first, *lines = text.splitlines()
+            self.assertEqual(first, "model: %d problem%s" % (len(lines), "" if len(lines) == 1 else "s"))
+            return [line.strip() for line in lines]
+
+        def named(name):
+            return field(3, name)
+
+        text = field(5, field(1, "axis") + field(4, "last") + field(20, 3))
+        lines = problems([node("Foo", ["x"], ["a"], named("first")), node("Bar", ["a"], ["b"], named("second")),
+                          node("Softmax", ["x"], ["c"], named("odd") + int_attribute("axi", 3)), node("Softmax", ["x"], ["d"], named("word") + text),
+                          node("Relu", ["missing"], ["e"], named("lost")), node("Concat", ["b", "c"], ["f"], named("axisless")),
+                          node("Cast", ["x"], ["i"], named("cast") + int_attribute("to", I64)), node("Add", ["x", "i"], ["g"], named("types")),
+                          node("Sum", ["d", "e", "f", "g"], ["y"], named("sum"))])
+        for says in ("not supported: Foo (ai.onnx, opset 17): operator is not supported: 'first'", "not supported: Bar (ai.onnx, opset 17): operator is not supported: 'second'",
+                     "not supported: Softmax (ai.onnx, opset 17): attribute 'axi' is not supported: 'odd'",
+                     "wrong: node 'lost' (Relu): input 'missing' is not a tensor of the model",
+                     "wrong: node 'word' (Softmax, opset 17): attribute 'axis' is a string, not an integer; its inputs: 'x' f32[n, 4]",
+                     "wrong: node 'axisless' (Concat, opset 17): attribute 'axis' is missing; its inputs: 'c' f32[n, 4]",
+                     "wrong: node 'types' (Add, opset 17): inputs 0 and 1 have different types, f32 and i64; its inputs: 'x' f32[n, 4], 'i' i64[n, 4]"):
+            self.assertIn(says, lines)
+        self.assertEqual(len(lines), 7)
+        # a run tells the same, in one message
+        self.run_cli("run", self.path("m.onnx"), code=1, says="(?s)7 problems.*'first'.*'second'.*'odd'.*'missing'.*'word'.*'axisless'.*'types'")
+        lines = problems([node("Foo", ["x"], ["q"]), node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])])
+        self.assertTrue(len(lines) == 2 and "cycle" in lines[1], lines)
+        lines = problems([node("Relu", ["x"], ["y"]), node("Exp", ["x"], ["y"])], outputs=("y", "z"))
+        self.assertTrue(len(lines) == 2 and "two tensors are named 'y'" in lines[0] and "output 'z'" in lines[1], lines)
+        self.assertEqual(problems([node("Relu", ["x"], ["y"])], opset=99), ["not supported: opset 99 of ai.onnx is not supported; 1 to 28 are"])
+        many = problems([node("Op%d" % i, ["x"], ["t%d" % i]) for i in range(200)] + [node("Relu", ["x"], ["y"])])
+        self.assertTrue(len(many) == 200 and all("Op%d " % i in many[i] for i in range(200)))
+
     def test_terminal(self):
         # What a model brings cannot write to the terminal as it likes.
         for name, shown in [("a\x1b[31mb", r"a\\x1b\[31mb"), ("\xc3\xa4", "\u00c3\u00a4"), ("caf\u00e9", "caf\u00e9"), ("\x9b1m", r"\\xc2\\x9b1m")]:

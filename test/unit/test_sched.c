@@ -12,6 +12,7 @@
 
 #include "pass/pass.h"
 #include "sched/matmul.h"
+#include "sched/nest.h"
 
 struct sched_case {
 	const char *name;
@@ -789,9 +790,41 @@ static void model(void **state)
 	}
 }
 
+/* A fold over an image whose channels lie last walks through it as it lies: as through one axis. */
+static void fold_order(void **state)
+{
+	(void)state;
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	const struct twir_expr *w = twir_index(m, 10), *at[3];
+	const struct twir_expr *shape[] = {twir_index(m, 24), twir_index(m, 6), w};
+	const struct twir_expr *stride[] = {twir_index(m, 1), twir_mul(m, w, shape[0]), shape[0]};
+	struct twir_tensor *rows = twir_tensor_new(m, "rows", TWIR_F32, 3, shape, TWIR_TENSOR);
+	struct twir_tensor *last = twir_tensor_new(m, "last", TWIR_F32, 3, shape, TWIR_TENSOR);
+	struct twir_var *axis[3];
+	struct tw_nest n;
+	last->layout = twir_layout_strides(m, 3, stride);
+	for (int d = 0; d < 3; d++) {
+		axis[d] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "k");
+		at[d] = twir_var(m, axis[d]);
+	}
+	tw_nest_init(&n, m, 3, axis, shape, twir_load(m, last, 3, at));
+	tw_nest_order_loads(&n, 16);
+	assert_ptr_equal(twir_var(m, n.var[2]), n.place[0]);
+	assert_ptr_equal(twir_var(m, n.var[0]), n.place[1]);
+	tw_nest_merge(&n, NULL);
+	assert_int_equal(n.rank, 1);
+	tw_nest_init(&n, m, 3, axis, shape, twir_load(m, rows, 3, at));
+	tw_nest_order_loads(&n, 16);
+	for (int d = 0; d < 3; d++)
+		assert_ptr_equal(twir_var(m, n.var[d]), n.place[d]);
+	arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(every_point),
-					   cmocka_unit_test(every_height), cmocka_unit_test(model)};
+					   cmocka_unit_test(every_height), cmocka_unit_test(model),
+					   cmocka_unit_test(fold_order)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
