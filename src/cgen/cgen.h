@@ -10,11 +10,14 @@ struct tw_dialect; /* dialect.h: rows for types, masked load and store, gather, 
 const struct tw_dialect *tw_dialect_for(enum tw_isa isa);
 const struct tw_dialect *tw_dialect_of(const struct tw_target *t);
 
-/* The prelude that every file starts with: typedefs and the helpers that the programs of the file use. */
-void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n,
-		  struct twir_program *const *programs);
-/* One function. Local names are canonical, so that equal programs give equal text but for `name`. */
-void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, const struct twir_program *p,
+/* The helpers and types that functions need of the file they stand in. */
+struct cgen_uses;
+struct cgen_uses *cgen_uses_new(struct tw_arena *a, const struct tw_dialect *d);
+void cgen_uses_join(struct cgen_uses *to, const struct cgen_uses *from); /* from's, after its own */
+/* The prelude that every file starts with: typedefs and helpers. */
+void cgen_prelude(struct tw_buf *out, struct cgen_uses *u);
+/* One function; what it needs joins u. Local names are canonical, so that equal programs give equal text but for `name`. */
+void cgen_kernel(struct tw_buf *out, struct cgen_uses *u, struct twir_module *m, const struct twir_program *p,
 		 const char *name);
 /* file.c: a text that stands alone: how it is called, the prelude, the kernel under the program's name. */
 void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module *m, int n,

@@ -51,7 +51,6 @@ const char *cgen_scalar_name(enum twir_scalar s); /* C type of a value: "f32", "
 enum twir_scalar
 cgen_storage(enum twir_scalar s); /* the type it has in C: index is i64, f16 and bf16 are u16, i1 is u8, i4 is i8 */
 const char *cgen_type(struct cgen_uses *u, struct twir_type t);	  /* C type of a value; i1 vectors are masks of i32 */
-void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out); /* typedefs and helper functions */
 
 /* wide.c */
 bool cgen_is_wide(const struct cgen_uses *u,

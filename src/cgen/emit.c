@@ -494,22 +494,8 @@ void cgen_kernel_into(struct cgen_uses *u, struct tw_buf *out, struct twir_modul
 		cpu_kernel(u, out, m, p, name, readable);
 }
 
-void cgen_prelude(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, int n,
-		  struct twir_program *const *programs)
-{
-	struct cgen_uses u;
-	cgen_uses_init(&u, m->arena, d);
-	struct tw_buf text; /* written only to learn which helpers the kernels use */
-	buf_init(&text, m->arena);
-	for (int i = 0; i < n; i++)
-		cgen_kernel_into(&u, &text, m, programs[i], "k", false);
-	cgen_print_helpers(&u, out);
-}
-
-void cgen_kernel(struct tw_buf *out, const struct tw_dialect *d, struct twir_module *m, const struct twir_program *p,
+void cgen_kernel(struct tw_buf *out, struct cgen_uses *u, struct twir_module *m, const struct twir_program *p,
 		 const char *name)
 {
-	struct cgen_uses u;
-	cgen_uses_init(&u, m->arena, d);
-	cgen_kernel_into(&u, out, m, p, name, false);
+	cgen_kernel_into(u, out, m, p, name, false);
 }

@@ -58,6 +58,6 @@ void cgen_file(struct tw_buf *out, const struct tw_target *t, struct twir_module
 			launch_comment(&kernels, d, m, programs[i]);
 		cgen_kernel_into(&u, &kernels, m, programs[i], cgen_function_name(m->arena, programs[i]->name), true);
 	}
-	cgen_print_helpers(&u, out);
+	cgen_prelude(out, &u);
 	buf_bytes(out, kernels.at, kernels.n);
 }

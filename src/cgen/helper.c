@@ -83,6 +83,13 @@ void cgen_uses_init(struct cgen_uses *u, struct tw_arena *a, const struct tw_dia
 	strmap_init(&u->helpers, a);
 }
 
+struct cgen_uses *cgen_uses_new(struct tw_arena *a, const struct tw_dialect *d)
+{
+	struct cgen_uses *u = ARENA_NEW(a, struct cgen_uses);
+	cgen_uses_init(u, a, d);
+	return u;
+}
+
 static struct cgen_helper *use(struct cgen_uses *u, const char *op, struct twir_type a, struct twir_type b)
 {
 	a.scalar = (uint8_t)value_scalar(a.scalar);
@@ -97,13 +104,24 @@ static struct cgen_helper *use(struct cgen_uses *u, const char *op, struct twir_
 	struct cgen_helper *h = strmap_get(&u->helpers, name);
 	if (!h) {
 		h = ARENA_NEW(u->arena, struct cgen_helper);
-		*h = (struct cgen_helper){name, op, a, b, false};
+		*h = (struct cgen_helper){name, arena_strdup(u->arena, op), a, b, false};
 		strmap_set(&u->helpers, name, h);
 		vec_push(u->arena, &u->list, h);
 	}
 	if (u->tracing)
 		vec_push(u->arena, &u->called, h);
 	return h;
+}
+
+void cgen_uses_join(struct cgen_uses *to, const struct cgen_uses *from)
+{
+	for (int i = 0; i < from->list.n; i++)
+		use(to, from->list.at[i]->op, from->list.at[i]->a, from->list.at[i]->b);
+	for (int s = 0; s < TWIR_SCALARS; s++)
+		for (int k = 0; k < MAX_LOG2; k++) {
+			to->vectors[s][k] |= from->vectors[s][k];
+			to->unaligned[s][k] |= from->unaligned[s][k];
+		}
 }
 
 const char *cgen_use(struct cgen_uses *u, const char *op, struct twir_type a, struct twir_type b)
@@ -378,7 +396,7 @@ static void print_vector_types(struct cgen_uses *u, struct tw_buf *out)
 		}
 }
 
-void cgen_print_helpers(struct cgen_uses *u, struct tw_buf *out)
+void cgen_prelude(struct tw_buf *out, struct cgen_uses *u)
 {
 	struct tw_buf body;
 	buf_init(&body, u->arena);

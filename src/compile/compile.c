@@ -42,60 +42,6 @@ static void optimise(struct twc *c)
 	opt_remove_dead(c->g);
 }
 
-struct stage {
-	struct twc *c;
-	int number;
-};
-
-static void after_pass(void *arg, const char *name, const struct twir_program *p)
-{
-	const struct stage *s = arg;
-	s->c->after(s->c->after_arg, s->c, s->number, name, p);
-}
-
-static void lower(struct twc *c, const struct tw_launch *launch)
-{
-	for (int k = 0; k < launch->kernels.n; k++) {
-		struct stage s = {c, c->programs.n};
-		struct twir_program *p = launch->kernels.at[k].program;
-		tw_lower(c->m, p, &c->target, c->after ? after_pass : NULL, &s);
-		vec_push(c->arena, &c->programs, p);
-	}
-}
-
-/* What a template prepares of constants is a task like any other; it stands before the one that asked for it. */
-static struct tw_group *prepared(struct twc *c, const struct tw_group *g, struct twir_compute *definition)
-{
-	struct tw_group *made = ARENA_NEW(c->arena, struct tw_group);
-	made->node = g->node;
-	made->label = arena_printf(c->arena, "prepare %s", g->label);
-	made->setup = true;
-	made->task = (struct tw_task){
-		.m = c->m, .name = arena_printf(c->arena, "prepare_%s", g->task.name), .anchor = definition};
-	return made;
-}
-
-static void schedule_and_lower(struct twc *c)
-{
-	struct tw_groups all = c->groups;
-	memset(&all.list, 0, sizeof(all.list));
-	for (int i = 0; i < c->groups.list.n; i++) {
-		struct tw_group *g = c->groups.list.at[i];
-		twc_progress(c, "scheduling", i, c->groups.list.n);
-		if (g->task.anchor)
-			tw_schedule(&g->task, &c->target, &g->launch);
-		for (int k = 0; k < g->launch.prepared.n; k++) {
-			struct tw_group *before = prepared(c, g, g->launch.prepared.at[k]);
-			tw_schedule(&before->task, &c->target, &before->launch);
-			lower(c, &before->launch);
-			vec_push(c->arena, &all.list, before);
-		}
-		lower(c, &g->launch);
-		vec_push(c->arena, &all.list, g);
-	}
-	c->groups = all;
-}
-
 void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder)
 {
 	twc_progress(c, "reading the model", 0, 1);
@@ -117,7 +63,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	}
 	if (c->o->keep)
 		twc_keep_row_major(c);
-	schedule_and_lower(c); /* tasks -> programs -> lowered programs */
+	twc_kernels(c); /* tasks -> programs -> lowered programs -> C */
 }
 
 static bool compiler_progress(void *arg, int done, int all)
@@ -137,8 +83,7 @@ static void generate_code(struct twc *c)
 {
 	struct tw_error e;
 	if (tw_toolchain_find(&c->toolchain, &e) != TW_ERR_OK ||
-	    cpu_compile(c->arena, c->m, c->programs.n, c->programs.at, &c->target, &c->toolchain, jobs_of(c),
-			compiler_progress, c, &c->code, &e) != TW_ERR_OK)
+	    cpu_kernels_compile(c->texts, &c->toolchain, jobs_of(c), compiler_progress, c, &c->code, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 }
 
@@ -198,9 +143,9 @@ static void pipeline(void *arg)
 				 c->o->isa);
 		tw_target_with_isa(&c->target, isa);
 	}
-	twc_lowered(c, j->model, j->bytes, j->folder); /* ONNX bytes -> lowered programs: see above */
+	twc_lowered(c, j->model, j->bytes, j->folder); /* ONNX bytes -> lowered programs -> C: see above */
 	forget_weights(j);
-	generate_code(c); /* programs -> C -> shared object */
+	generate_code(c); /* C -> shared object */
 	if (c->o->keep)
 		twc_keep(c); /* tensors between steps -> outputs */
 	twc_plan(c);	     /* launches -> plan */
@@ -224,7 +169,7 @@ enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, co
 	}
 	const bool good = tw_try(e, pipeline, &j);
 	if (good)
-		twc_log(&c, TW_LOG_INFO, "compiled %d kernels in %.2f s", c.programs.n, now() - c.started);
+		twc_log(&c, TW_LOG_INFO, "compiled %d kernels in %.2f s", c.kernels.n, now() - c.started);
 	tw_onnx_close(&c.files);
 	arena_free(c.arena);
 	return good ? TW_ERR_OK : e->code;

@@ -15,6 +15,13 @@ struct twc_value { /* a symbol that is the value of an input's element */
 	int input, element;
 };
 
+struct twc_kernel {	  /* what the plan says of a kernel */
+	const char *name; /* of the program */
+	int nsymbols;
+	struct twir_var **symbols;
+	const struct twir_expr *cores, *scratch; /* work items; bytes for each */
+};
+
 struct twc {
 	struct tw_arena *arena;
 	struct twir_module *m;
@@ -26,7 +33,8 @@ struct twc {
 	struct tw_toolchain toolchain;
 	struct tw_definitions definitions;
 	struct tw_groups groups;
-	VEC(struct twir_program *) programs; /* one for each kernel of each group's launch, in order */
+	VEC(struct twc_kernel) kernels; /* of the groups' launches, in order */
+	struct cpu_kernels *texts;	/* their C */
 	struct tw_object code;
 	VEC(struct twc_value) value_symbols;
 	VEC(struct twir_var *) symbols; /* of the plan: those that some input's size tells */
@@ -38,8 +46,11 @@ struct twc {
 	void *after_arg;
 };
 
-/* compile.c: the steps from the model's bytes to lowered programs */
+/* compile.c: the steps from the model's bytes to lowered programs and their C */
 void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder);
+
+/* kernels.c: groups to kernels */
+void twc_kernels(struct twc *c);
 
 /* Raises TW_ERR_CANCELLED when the caller asks to stop. */
 void twc_progress(struct twc *c, const char *stage, int done, int all);

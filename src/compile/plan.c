@@ -8,7 +8,7 @@ struct planner {
 	VEC(struct twrt_buffer) buffers;
 	VEC(struct twrt_step) steps;
 	struct tw_map of_tensor; /* twir_tensor -> buffer + 1 */
-	int kernel;		 /* next program */
+	int kernel;		 /* next of the compilation's */
 	VEC(int) open;		 /* steps of loops and branches that have not ended */
 };
 
@@ -136,26 +136,25 @@ static void add_cost(struct planner *p, const struct tw_group *g, struct twrt_st
 
 static void add_kernel(struct planner *p, const struct tw_group *g, const struct tw_kernel *k)
 {
-	const struct twir_program *program = p->c->programs.at[p->kernel];
+	const struct twc_kernel *kernel = &p->c->kernels.at[p->kernel];
 	int *buffers = ARENA_ARRAY(p->a, int, k->nargs);
-	struct twrt_expr *symbols = ARENA_ARRAY(p->a, struct twrt_expr, program->nsymbols);
+	struct twrt_expr *symbols = ARENA_ARRAY(p->a, struct twrt_expr, kernel->nsymbols);
 	for (int i = 0; i < k->nargs; i++)
 		buffers[i] = buffer_of(p, k->args[i], g->setup);
-	for (int i = 0; i < program->nsymbols; i++)
-		symbols[i] = size(p, twir_var(p->c->m, program->symbols[i]));
+	for (int i = 0; i < kernel->nsymbols; i++)
+		symbols[i] = size(p, twir_var(p->c->m, kernel->symbols[i]));
 	struct twrt_step s = {.kind = TWRT_KERNEL,
 			      .kernel = p->kernel,
-			      .cores = inner_size(p, program->extents[0]),
+			      .cores = inner_size(p, kernel->cores),
 			      .nbuffers = k->nargs,
 			      .buffers = buffers,
 			      .nout = k->nout,
 			      .inplace = k->inplace,
-			      .nsymbols = program->nsymbols,
+			      .nsymbols = kernel->nsymbols,
 			      .symbols = symbols,
 			      .label = g->label,
-			      .program = program->name};
-	const struct twir_expr *scratch = cgen_scratch(p->c->m, program);
-	s.scratch = inner_size(p, scratch);
+			      .program = kernel->name};
+	s.scratch = inner_size(p, kernel->scratch);
 	s.schedule = k->schedule;
 	if (k == &g->launch.kernels.at[0])
 		add_cost(p, g, &s);
@@ -410,7 +409,7 @@ static void add_meta(struct planner *p, struct twrt_plan *plan)
 #define META(key, ...) (vec_push(p->a, &keys, (key)), vec_push(p->a, &values, arena_printf(p->a, __VA_ARGS__)))
 	META("nodes", "%d", nodes);
 	META("kernels", "%d", kernels);
-	META("distinct kernels", "%d", c->programs.n);
+	META("distinct kernels", "%d", c->kernels.n);
 	META("host operators", "%d", hosts);
 	META("kept tensors", "%d", c->nkept);
 	META("target", "%s", tw_isa_name(c->target.isa));

@@ -4,15 +4,21 @@
 
 #include <math.h>
 
-struct twir_module *twir_module_new(struct tw_arena *a)
+void twir_own_tables(struct twir_module *m, struct tw_arena *a)
 {
-	struct twir_module *m = ARENA_NEW(a, struct twir_module);
 	m->arena = m->scratch = a;
+	m->table_n = 0;
 	m->table_cap = 1024;
 	m->table = ARENA_ARRAY(a, struct twir_expr *, m->table_cap);
 	strmap_init(&m->names, a);
 	strmap_init(&m->symbol_of, a);
 	strmap_init(&m->func_of, a);
+}
+
+struct twir_module *twir_module_new(struct tw_arena *a)
+{
+	struct twir_module *m = ARENA_NEW(a, struct twir_module);
+	twir_own_tables(m, a);
 	return m;
 }
 
@@ -147,6 +153,16 @@ static struct twir_expr *make(struct twir_module *m, const struct twir_key *k, u
 	return e;
 }
 
+/* at: its slot, or the one where it would go */
+static struct twir_expr *find(const struct twir_module *m, const struct twir_key *k, uint64_t hash, uint64_t *at)
+{
+	const uint64_t mask = (uint64_t)(m->table_cap - 1);
+	for (*at = hash & mask; m->table[*at]; *at = (*at + 1) & mask)
+		if (m->table[*at]->hash == hash && same(m->table[*at], k))
+			return m->table[*at];
+	return NULL;
+}
+
 const struct twir_expr *twir_intern(struct twir_module *m, const struct twir_key *k)
 {
 	TW_CHECK(k->n >= 0 && k->n <= UINT16_MAX && k->op < 256 && k->nidx < 256);
@@ -155,12 +171,13 @@ const struct twir_expr *twir_intern(struct twir_module *m, const struct twir_key
 	h = tw_hash_mix(h, payload(k->kind, k->type, k->i, k->f, k->ptr, k->axes, k->n));
 	for (int i = 0; i < k->n; i++)
 		h = tw_hash_mix(h, k->args[i]->hash);
-	const uint64_t mask = (uint64_t)(m->table_cap - 1);
-	uint64_t at = h & mask;
-	for (; m->table[at]; at = (at + 1) & mask)
-		if (m->table[at]->hash == h && same(m->table[at], k))
-			return m->table[at];
-	struct twir_expr *e = make(m, k, h);
+	uint64_t at;
+	struct twir_expr *e = find(m, k, h, &at);
+	for (const struct twir_module *under = m->under; under && !e; under = under->under)
+		e = find(under, k, h, &(uint64_t){0});
+	if (e)
+		return e;
+	e = make(m, k, h);
 	m->table[at] = e;
 	if (++m->table_n * 2 > m->table_cap)
 		grow_table(m);
@@ -194,7 +211,7 @@ struct twir_var *twir_var_new(struct twir_module *m, enum twir_var_kind kind, st
 
 struct twir_var *twir_symbol(struct twir_module *m, const char *name)
 {
-	struct twir_var *v = strmap_get(&m->symbol_of, name);
+	struct twir_var *v = TWIR_LOOK(m, symbol_of, name);
 	if (v)
 		return v;
 	const char *base = twir_identifier(m->arena, name);

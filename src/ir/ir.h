@@ -328,8 +328,9 @@ struct twir_launch {
 
 struct twir_module {
 	struct tw_arena *arena;
-	struct tw_arena *scratch; /* of a pass: maps that it looks things up in; otherwise the arena */
-	struct twir_expr **table; /* interning: open addressing */
+	struct tw_arena *scratch;	 /* of a pass: maps that it looks things up in; otherwise the arena */
+	const struct twir_module *under; /* in a frame: as it was before; what it holds is found, never changed */
+	struct twir_expr **table;	 /* interning: open addressing */
 	int64_t table_n, table_cap;
 	uint32_t next_id;
 	struct twir_var *workers[TWIR_LEVELS];
@@ -549,6 +550,21 @@ const struct twir_expr *twir_layout_offset(struct twir_module *m, const struct t
 					   const struct twir_expr *const *index); /* in elements */
 const struct twir_expr *twir_tensor_elements(struct twir_module *m,
 					     const struct twir_tensor *t); /* storage size in elements, by its layout */
+
+/* frame.c: work that leaves nothing behind. From begin to end the module allocates in an arena of its own; what it held is found as before, and expressions that
+   it holds are the same objects. After end the module is what it was; what was made in between lives until the frame is freed: adopt what is to stay. Objects of
+   the module itself must not be made to point to what was made in a frame; no symbol may be new. Frames do not nest. */
+struct twir_frame {
+	struct twir_module before;
+	struct tw_arena *arena;
+	struct tw_map adopted; /* made in the frame -> the module's own */
+};
+void twir_frame_begin(struct twir_module *m, struct twir_frame *f);
+void twir_frame_end(struct twir_module *m, struct twir_frame *f);
+void twir_frame_free(struct twir_frame *f);
+/* Between end and free: the same in the module; what the module holds is itself. Of expressions, those over numbers and symbols. */
+const struct twir_expr *twir_adopt_expr(struct twir_module *m, struct twir_frame *f, const struct twir_expr *e);
+struct twir_tensor *twir_adopt_tensor(struct twir_module *m, struct twir_frame *f, struct twir_tensor *t);
 
 /* names.c: an identifier as like name as can be: letters, digits and _ ; no word of the language; at most 64 characters */
 const char *twir_identifier(struct tw_arena *a, const char *name);

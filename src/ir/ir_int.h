@@ -9,6 +9,9 @@ bool twir_reserved(const char *name); /* a word of the language */
 const char *twir_word(int i);	      /* the words that no table of types, levels or operations holds; NULL ends */
 bool twir_special_number(const char *name);				/* inf, nan, inf_f64 .. */
 const char *twir_unique(struct twir_module *m, const char *identifier); /* takes identifier, or identifier_1 .. */
+/* In a map of the module, or else in those of the modules under it. */
+void *twir_look(const struct twir_module *m, size_t map, const char *key);
+#define TWIR_LOOK(m, map, key) twir_look((m), offsetof(struct twir_module, map), (key))
 struct twir_var *twir_var_exact(struct twir_module *m, enum twir_var_kind kind, struct twir_type type,
 				const char *name);
 struct twir_tensor *twir_tensor_exact(struct twir_module *m, const char *name, enum twir_scalar type, int rank,
@@ -56,6 +59,7 @@ struct twir_key { /* an expression about to be interned */
 	void *ptr; /* var, tensor, func */
 	struct twir_var *const *axes;
 };
+void twir_own_tables(struct twir_module *m, struct tw_arena *a); /* empty ones, for what m makes from here on, in a */
 const struct twir_expr *twir_intern(struct twir_module *m, const struct twir_key *k);
 int64_t twir_wrap(enum twir_scalar s, int64_t v); /* to the width of an integer type */
 const struct twir_expr *twir_splat_to(struct twir_module *m, const struct twir_expr *a,

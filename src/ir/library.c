@@ -8,7 +8,7 @@ static const char math_text[] =
 
 struct twir_func *twir_func_find(struct twir_module *m, const char *name)
 {
-	struct twir_func *f = strmap_get(&m->func_of, name);
+	struct twir_func *f = TWIR_LOOK(m, func_of, name);
 	if (f || m->math_loaded)
 		return f;
 	m->math_loaded = true; /* before parsing: the library looks funcs up itself */
@@ -16,7 +16,7 @@ struct twir_func *twir_func_find(struct twir_module *m, const char *name)
 	twir_parse(m, "math.tw", math_text);
 	for (int i = before; i < m->funcs.n; i++)
 		m->funcs.at[i]->library = true;
-	return strmap_get(&m->func_of, name);
+	return TWIR_LOOK(m, func_of, name);
 }
 
 struct twir_program *twir_program_find(struct twir_module *m, const char *name)

@@ -93,9 +93,17 @@ const char *twir_identifier(struct tw_arena *a, const char *name)
 	return arena_strndup(a, out, n);
 }
 
+void *twir_look(const struct twir_module *m, size_t map, const char *key)
+{
+	void *found = NULL;
+	for (; m && !found; m = m->under)
+		found = strmap_get((const struct tw_strmap *)((const char *)m + map), key);
+	return found;
+}
+
 const char *twir_unique(struct twir_module *m, const char *identifier)
 {
-	intptr_t next = (intptr_t)strmap_get(&m->names, identifier);
+	intptr_t next = (intptr_t)TWIR_LOOK(m, names, identifier);
 	if (next == 0) {
 		strmap_set(&m->names, identifier, (void *)(intptr_t)1);
 		return arena_strdup(m->arena, identifier);
@@ -103,7 +111,7 @@ const char *twir_unique(struct twir_module *m, const char *identifier)
 	char name[96];
 	for (;; next++) {
 		snprintf(name, sizeof(name), "%s_%lld", identifier, (long long)next);
-		if (!strmap_get(&m->names, name) && !twir_reserved(name))
+		if (!TWIR_LOOK(m, names, name) && !twir_reserved(name))
 			break;
 	}
 	strmap_set(&m->names, identifier, (void *)(next + 1));

@@ -87,7 +87,8 @@ void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct t
 {
 	struct twir_module *m = task->m;
 	for (int i = 0; i < task->anchor->nprograms; i++) {
-		struct tw_kernel k = {.program = task->anchor->programs[i], .schedule = "text"};
+		struct twir_program *own = arena_copy(m->arena, task->anchor->programs[i], sizeof(*own));
+		struct tw_kernel k = {.program = own, .schedule = "text"};
 		vec_push(m->arena, &out->kernels, k);
 	}
 	if (task->anchor->nprograms) {

@@ -31,10 +31,13 @@ struct check {
 
 static const char *emit(struct tw_arena *a, struct twc *c, struct twir_module *m, struct twir_program *p)
 {
-	struct tw_buf b;
+	struct tw_buf b, kernel;
+	struct cgen_uses *u = cgen_uses_new(a, tw_dialect_for(c->target.isa));
 	buf_init(&b, a);
-	cgen_prelude(&b, tw_dialect_for(c->target.isa), m, 1, &p);
-	cgen_kernel(&b, tw_dialect_for(c->target.isa), m, p, "kernel");
+	buf_init(&kernel, a);
+	cgen_kernel(&kernel, u, m, p, "kernel");
+	cgen_prelude(&b, u);
+	buf_bytes(&b, kernel.at, kernel.n);
 	return b.at;
 }
 
@@ -216,7 +219,7 @@ int main(int argc, char **argv)
 		printf("%s\n", e.text);
 		k.failed++;
 	}
-	printf("%d programs, %d stages interpreted\n%d passed, %d failed\n", j.c.programs.n, k.interpreted, k.passed,
+	printf("%d programs, %d stages interpreted\n%d passed, %d failed\n", j.c.kernels.n, k.interpreted, k.passed,
 	       k.failed);
 	tw_onnx_close(&j.c.files);
 	arena_free(j.c.arena);

@@ -27,7 +27,7 @@ static void compile(void *arg)
 	twir_verify_program(m, p, TW_ERR_MODEL);
 	tw_lower(m, p, &j->target, NULL, NULL);
 	buf_init(&b, j->a);
-	cgen_kernel(&b, tw_dialect_for(j->target.isa), m, p, "kernel");
+	cgen_kernel(&b, cgen_uses_new(j->a, tw_dialect_for(j->target.isa)), m, p, "kernel");
 	j->c = b.at;
 }
 

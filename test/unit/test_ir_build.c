@@ -1,5 +1,5 @@
 /* rooms: base ir */
-/* Expressions: interning, light folding, typing, substitution with fresh binders, layouts. */
+/* Expressions: interning, light folding, typing, substitution with fresh binders, layouts; frames. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -295,6 +295,87 @@ static void failures(void **state)
 	assert_int_equal(e.code, TW_ERR_UNSUPPORTED);
 }
 
+static void frames(void **state)
+{
+	struct twir_module *m = ((struct state *)*state)->m;
+	struct twir_frame f;
+	expr n = symbol(m, "N"), k = symbol(m, "K"), sum = twir_add(m, n, k);
+	const struct twir_var *i = twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), "turn");
+	struct twir_tensor *own = twir_tensor_new(m, "X", TWIR_F32, 1, &n, TWIR_TENSOR);
+	expr one = twir_float(m, TWIR_F32, 1.0), exponential = twir_math(m, "exp", 1, &one);
+	for (int turn = 0; turn < 3; turn++) {
+		twir_frame_begin(m, &f);
+		const uint32_t first = m->next_id;
+		assert_ptr_equal(twir_add(m, n, k), sum);
+		assert_ptr_equal(symbol(m, "N"), n);
+		assert_ptr_equal(twir_math(m, "exp", 1, &one), exponential);
+		struct twir_var *j = twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), "turn");
+		assert_string_equal(j->name, "turn_1"); /* in every turn: those of earlier frames are gone */
+		assert_int_equal(j->id, first);	     /* and so are their ids */
+		expr size = twir_add(m, twir_mul(m, sum, twir_index(m, 12345)), twir_max(m, n, k));
+		assert_ptr_equal(size, twir_add(m, twir_mul(m, sum, twir_index(m, 12345)), twir_max(m, n, k)));
+		for (int x = 0; x < 5000; x++) /* the frame's own table grows */
+			twir_index(m, 200000 + x);
+		struct twir_tensor *t = twir_tensor_new(m, "T", TWIR_I8, 1, &size, TWIR_TENSOR);
+		t->layout = twir_layout_blocked(m, 1, &size, (expr[]){twir_index(m, 777)});
+		twir_frame_end(m, &f);
+		struct twir_tensor *adopted = twir_adopt_tensor(m, &f, t);
+		expr kept = twir_adopt_expr(m, &f, size);
+		assert_ptr_not_equal(adopted, t);
+		assert_ptr_equal(twir_adopt_tensor(m, &f, t), adopted);
+		assert_ptr_equal(twir_adopt_tensor(m, &f, own), own);
+		assert_ptr_equal(twir_adopt_expr(m, &f, sum), sum);
+		twir_frame_free(&f);
+		assert_ptr_equal(kept, twir_add(m, twir_mul(m, sum, twir_index(m, 12345)), twir_max(m, n, k)));
+		assert_ptr_equal(adopted->shape[0], kept);
+		assert_int_equal(adopted->type, TWIR_I8);
+		assert_true(twir_layout_equal(adopted->layout,
+					      twir_layout_blocked(m, 1, &kept, (expr[]){twir_index(m, 777)})));
+		assert_ptr_equal(symbol(m, "N"), n);
+	}
+	assert_string_equal(i->name, "turn");
+}
+
+static void symbol_in_frame(void *m)
+{
+	struct twir_frame f;
+	twir_frame_begin(m, &f);
+	twir_symbol(m, "late");
+	twir_frame_end(m, &f);
+}
+
+static void frame_in_frame(void *m)
+{
+	struct twir_frame f, g;
+	twir_frame_begin(m, &f);
+	twir_frame_begin(m, &g);
+}
+
+static void variable_adopted(void *m)
+{
+	struct twir_frame f;
+	twir_frame_begin(m, &f);
+	expr v = twir_var(m, twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), "i"));
+	twir_frame_end(m, &f);
+	twir_adopt_expr(m, &f, v);
+}
+
+/* What would be lost with a frame, or outlive it, is our fault and told as such. */
+static void wrong_frames(void **state)
+{
+	void (*const wrong[])(void *) = {symbol_in_frame, frame_in_frame, variable_adopted};
+	const char *const why[] = {"a symbol was made in a frame", "a frame in a frame", "was made in the frame"};
+	(void)state;
+	for (int i = 0; i < TW_COUNT(wrong); i++) {
+		struct tw_arena *a = arena_new();
+		struct tw_error e;
+		assert_false(tw_try(&e, wrong[i], twir_module_new(a)));
+		assert_int_equal(e.code, TW_ERR_INTERNAL);
+		assert_non_null(strstr(e.text, why[i]));
+		arena_free(a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +387,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(layouts, setup, teardown),
 		cmocka_unit_test_setup_teardown(rewriting, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures, setup, teardown),
+		cmocka_unit_test_setup_teardown(frames, setup, teardown),
+		cmocka_unit_test(wrong_frames),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

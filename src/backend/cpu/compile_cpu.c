@@ -15,10 +15,7 @@ enum { MAX_JOBS = 64 };
 
 struct work {
 	struct tw_arena *arena;
-	struct twir_module *m;
-	int n;
-	struct twir_program *const *lowered;
-	const struct tw_target *target;
+	struct cpu_kernels *kernels;
 	const struct tw_toolchain *tc;
 	bool (*progress)(void *arg, int done, int all);
 	void *arg;
@@ -35,7 +32,7 @@ struct work {
 static void make_plan(void *arg)
 {
 	struct work *w = arg;
-	cpu_make_plan(&w->plan, w->arena, w->m, w->n, w->lowered, w->target);
+	cpu_make_plan(&w->plan, w->kernels);
 }
 
 /* The first lines that a compiler printed, and what to make of them. */
@@ -87,7 +84,7 @@ static enum tw_code start_file(struct work *w, int slot, int file)
 	if (code != TW_ERR_OK)
 		return code;
 	command_init(&c);
-	cpu_compile_flags(&c, w->target, w->tc);
+	cpu_compile_flags(&c, w->kernels->target, w->tc);
 	command_add(&c, "-c -o");
 	command_word(&c, to);
 	command_word(&c, from);
@@ -207,22 +204,18 @@ static void make_work(void *arg)
 	m->work = ARENA_NEW(m->arena, struct work);
 }
 
-enum tw_code cpu_compile(struct tw_arena *a, struct twir_module *m, int n, struct twir_program *const *lowered,
-			 const struct tw_target *t, const struct tw_toolchain *tc, int jobs,
-			 bool (*progress)(void *arg, int done, int all), void *arg, struct tw_object *out,
-			 struct tw_error *e)
+enum tw_code cpu_kernels_compile(struct cpu_kernels *k, const struct tw_toolchain *tc, int jobs,
+				 bool (*progress)(void *arg, int done, int all), void *arg, struct tw_object *out,
+				 struct tw_error *e)
 {
 	const double start = now();
 	memset(out, 0, sizeof *out);
-	struct making making = {.arena = a}; /* too large for the stack */
+	struct making making = {.arena = k->arena}; /* too large for the stack */
 	if (!tw_try(e, make_work, &making))
 		return e->code;
 	struct work *w = making.work;
-	w->arena = a;
-	w->m = m;
-	w->n = n;
-	w->lowered = lowered;
-	w->target = t;
+	w->arena = k->arena;
+	w->kernels = k;
 	w->tc = tc;
 	w->progress = progress;
 	w->arg = arg;
@@ -237,10 +230,38 @@ enum tw_code cpu_compile(struct tw_arena *a, struct twir_module *m, int n, struc
 	}
 	out->object = w->object;
 	out->object_bytes = w->bytes;
-	out->source = w->plan.all;
-	out->nkernels = n;
-	out->names = w->plan.names;
+	out->nkernels = k->names.n;
+	out->names = k->names.at;
 	out->files = w->plan.files;
 	out->seconds = now() - start;
 	return TW_ERR_OK;
+}
+
+struct adding {
+	struct tw_arena *arena;
+	struct twir_module *m;
+	int n;
+	struct twir_program *const *lowered;
+	const struct tw_target *target;
+	struct cpu_kernels *kernels;
+};
+
+static void add_all(void *arg)
+{
+	struct adding *a = arg;
+	a->kernels = cpu_kernels_new(a->arena, a->target);
+	for (int i = 0; i < a->n; i++)
+		cpu_kernels_add(a->kernels, a->m, a->lowered[i]);
+}
+
+enum tw_code cpu_compile(struct tw_arena *a, struct twir_module *m, int n, struct twir_program *const *lowered,
+			 const struct tw_target *t, const struct tw_toolchain *tc, int jobs,
+			 bool (*progress)(void *arg, int done, int all), void *arg, struct tw_object *out,
+			 struct tw_error *e)
+{
+	struct adding adding = {.arena = a, .m = m, .n = n, .lowered = lowered, .target = t};
+	memset(out, 0, sizeof *out);
+	if (!tw_try(e, add_all, &adding))
+		return e->code;
+	return cpu_kernels_compile(adding.kernels, tc, jobs, progress, arg, out, e);
 }

@@ -54,21 +54,24 @@ enum tw_code tempdir_read(const struct tempdir *t, const char *name, struct tw_a
 void cpu_compile_flags(struct command *c, const struct tw_target *t, const struct tw_toolchain *tc);
 void cpu_link_flags(struct command *c, const struct tw_toolchain *tc);
 
-/* plan.c: kernels to files */
+/* plan.c: programs to kernels, kernels to files */
 struct cpu_kernel {
-	const char *name, *text;
+	const char *name, *text; /* text: behind the name */
 	size_t bytes;
-	int program; /* the first of the equal programs */
+	struct cgen_uses *uses;
 	int file;
 };
-struct cpu_plan {
+struct cpu_kernels {
+	struct tw_arena *arena;
+	const struct tw_target *target;
+	struct tw_strmap seen;		/* hash of the text -> name */
 	VEC(struct cpu_kernel) kernels; /* different texts, in the order of the input */
-	int files;
-	const char **names;   /* of each program of the input */
-	const char **sources; /* of each file */
-	const char *all;      /* the sources one after another */
+	VEC(const char *) names;	/* of each program of the input */
 };
-void cpu_make_plan(struct cpu_plan *plan, struct tw_arena *a, struct twir_module *m, int n,
-		   struct twir_program *const *lowered, const struct tw_target *t); /* raises */
+struct cpu_plan {
+	int files;
+	const char **sources; /* of each file */
+};
+void cpu_make_plan(struct cpu_plan *plan, struct cpu_kernels *k); /* raises */
 
 #endif
