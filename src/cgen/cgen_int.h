@@ -50,7 +50,7 @@ bool cgen_has_row(const struct cgen_uses *u, const char *op, struct twir_type a)
 const char *cgen_scalar_name(enum twir_scalar s); /* C type of a value: "f32", "i64" for index, "u16" for f16 */
 enum twir_scalar
 cgen_storage(enum twir_scalar s); /* the type it has in C: index is i64, f16 and bf16 are u16, i1 is u8, i4 is i8 */
-const char *cgen_type(struct cgen_uses *u, struct twir_type t);	  /* C type of a value; i1 vectors are masks of i32 */
+const char *cgen_type(struct cgen_uses *u, struct twir_type t); /* C type of a value; i1 vectors are masks of i32 */
 
 /* wide.c */
 bool cgen_is_wide(const struct cgen_uses *u,

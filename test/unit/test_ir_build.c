@@ -311,7 +311,7 @@ static void frames(void **state)
 		assert_ptr_equal(twir_math(m, "exp", 1, &one), exponential);
 		struct twir_var *j = twir_var_new(m, TWIR_LOOP, twir_scalar_type(TWIR_INDEX), "turn");
 		assert_string_equal(j->name, "turn_1"); /* in every turn: those of earlier frames are gone */
-		assert_int_equal(j->id, first);	     /* and so are their ids */
+		assert_int_equal(j->id, first);		/* and so are their ids */
 		expr size = twir_add(m, twir_mul(m, sum, twir_index(m, 12345)), twir_max(m, n, k));
 		assert_ptr_equal(size, twir_add(m, twir_mul(m, sum, twir_index(m, 12345)), twir_max(m, n, k)));
 		for (int x = 0; x < 5000; x++) /* the frame's own table grows */
