@@ -60,9 +60,11 @@ struct mm_plan {
 	int64_t band;		   /* strips of rows of a core item; open: at most */
 	int64_t group;		   /* panels of columns of a core item */
 	int64_t kc, blocks, outer; /* K: rows of a block, blocks, and how many of the outermost loop's turns */
-	int64_t spread;		   /* strips that share the prefetching of the next block */
-	bool ahead;		   /* prefetch the next block of B */
-	bool straight;		   /* store whole tiles from registers */
+	int64_t piece; /* so many terms at most are added up at a stretch, along the last axis of K or all of it; 0: all */
+	int apart;     /* nested: each step of so many axes of K, the first ones, is a piece or several of its own */
+	int64_t spread; /* strips that share the prefetching of the next block */
+	bool ahead;	/* prefetch the next block of B */
+	bool straight;	/* store whole tiles from registers */
 };
 
 /* matmul.c */

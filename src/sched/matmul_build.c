@@ -3,7 +3,8 @@
  *   for (batches, band, group) on core
  *     pack rows of A and panels of B, where they are not prepared or direct
  *     for outer blocks of K, panels, blocks of K, strips of rows:
- *       acc = 0 or the sums so far; for k: acc += A * B; part = acc; after the last block C = part (or C = acc) */
+ *       for pieces of the block: acc = 0; for k: acc += A * B; acc += part, unless first; part = acc
+ *       after the last block C = part (or C = acc) */
 #include "sched/matmul.h"
 
 static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
@@ -39,16 +40,6 @@ static const struct twir_map *tile_map(const struct mm_problem *p, const struct 
 	return twir_compose(p->m, twir_repeat(p->m, 2, repeat, NULL), twir_spatial(p->m, 2, lanes));
 }
 
-static struct twir_stmt *branch(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
-				struct twir_stmt *other)
-{
-	struct twir_stmt *s = twir_stmt_new(m, TWIR_IF);
-	s->u.branch.cond = cond;
-	s->u.branch.body = body;
-	s->u.branch.other = other;
-	return s;
-}
-
 /* part[slot, i, j]: a slot for each tile whose sums have to wait at once. */
 static void part_place(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, const struct pair *v,
 		       const struct twir_expr **index)
@@ -68,22 +59,25 @@ struct twir_tensor *mm_part(const struct mm_problem *p, const struct mm_plan *q)
 	return twir_tensor_new(p->m, "part", p->exact ? TWIR_I32 : p->type, 3, shape, TWIR_SHARED);
 }
 
-/* acc = what there is of the sums so far */
-static struct twir_stmt *begin(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
-			       struct twir_tensor *acc)
+/* acc = 0 */
+static struct twir_stmt *clear(const struct mm_problem *p, struct twir_tensor *acc)
 {
 	struct twir_module *m = p->m;
 	struct pair v = fresh(m);
-	const struct twir_expr *zero = twir_const_of(m, twir_scalar_type(p->type), 0), *index[3];
-	struct twir_stmt *clear =
-		tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, zero, NULL));
-	if (q->blocks == 1 || p->exact)
-		return clear;
-	v = fresh(m);
+	const struct twir_expr *zero = twir_const_of(m, twir_scalar_type(p->type), 0);
+	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, zero, NULL));
+}
+
+/* acc += part */
+static struct twir_stmt *join(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+			      struct twir_tensor *acc)
+{
+	struct twir_module *m = p->m;
+	struct pair v = fresh(m);
+	const struct twir_expr *index[3];
 	part_place(p, q, n, &v, index);
-	struct twir_stmt *resume = tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL,
-					     twir_store(m, acc, 2, v.e, twir_load(m, n->part, 3, index), NULL));
-	return branch(m, twir_eq(m, n->block, twir_index(m, 0)), clear, resume);
+	const struct twir_expr *sum = twir_add(m, twir_load(m, n->part, 3, index), twir_load(m, acc, 2, v.e));
+	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL));
 }
 
 /* The next block of B, its lines spread over all steps of all strips: each strip asks for a stretch of it. */
@@ -112,48 +106,123 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 	return list;
 }
 
-/* for k in this block: acc[i, j] += A[i0 + i, k] * B[k, j0 + j]; rows from `sure` on may be beyond the last */
-static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
-				    struct twir_tensor *acc, int height, int sure)
+/* The loops over K of a tile: those within a piece, which one accumulator adds up, and those over pieces. */
+struct depth {
+	int n, outer; /* the first `outer` go over pieces */
+	struct twir_var *v[TWIR_MAX_RANK + 1];
+	const struct twir_expr *extent[TWIR_MAX_RANK + 1];
+	const struct twir_expr *k[TWIR_MAX_RANK]; /* the indices of the fold */
+	const struct twir_expr *flat, *within;	  /* k as one number: of all, of this block (nested: of all) */
+	const struct twir_expr *number, *pieces;  /* of the pieces */
+};
+
+static const struct twir_expr *add_loop(const struct mm_problem *p, struct depth *d, const char *name,
+					const struct twir_expr *extent)
+{
+	d->v[d->n] = tw_loop_var(p->m, name);
+	d->extent[d->n] = extent;
+	return twir_var(p->m, d->v[d->n++]);
+}
+
+/* The index of a loop over `extent`, which becomes two where it is longer than a piece. */
+static const struct twir_expr *add_pieces(const struct mm_problem *p, const struct mm_plan *q, struct depth *d,
+					  const struct twir_expr *extent)
+{
+	struct twir_module *m = p->m;
+	const struct twir_expr *piece = twir_index(m, q->piece);
+	if (!q->piece)
+		return add_loop(p, d, "k", extent);
+	const struct twir_expr *first = twir_mul(m, add_loop(p, d, "piece", twir_ceildiv(m, extent, piece)), piece);
+	d->outer = d->n;
+	return twir_add(m, first, add_loop(p, d, "k", twir_min(m, piece, twir_sub(m, extent, first))));
+}
+
+static void describe(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n, struct depth *d)
+{
+	struct twir_module *m = p->m;
+	*d = (struct depth){.outer = q->apart, .number = twir_index(m, 0), .pieces = twir_index(m, 1)};
+	if (p->nested) {
+		for (int i = 0; i + 1 < p->nfold; i++)
+			d->k[i] = add_loop(p, d, "k", p->extent[i]);
+		d->k[p->nfold - 1] = add_pieces(p, q, d, p->extent[p->nfold - 1]);
+		d->flat = d->within = mm_flat(p, d->k);
+	} else {
+		const struct twir_expr *extent = twir_index(m, q->kc);
+		if (q->blocks == 1)
+			extent = p->K;
+		else if (q->kc * q->blocks != p->k_size)
+			extent = twir_min(m, extent, twir_sub(m, p->K, n->k0));
+		d->within = add_pieces(p, q, d, extent);
+		d->flat = twir_add(m, n->k0, d->within);
+		mm_unflat(p, d->flat, d->k);
+	}
+	for (int i = 0; i < d->outer; i++) {
+		d->number = twir_add(m, twir_mul(m, d->number, d->extent[i]), twir_var(m, d->v[i]));
+		d->pieces = twir_mul(m, d->pieces, d->extent[i]);
+	}
+}
+
+/* acc[i, j] += A[i0 + i, k] * B[k, j0 + j]; rows from `sure` on may be beyond the last */
+static struct twir_stmt *step(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+			      const struct depth *d, struct twir_tensor *acc, int height, int sure)
 {
 	struct twir_module *m = p->m;
 	struct pair v = fresh(m);
-	struct twir_var *kv[TWIR_MAX_RANK];
-	const struct twir_expr *k[TWIR_MAX_RANK], *flat, *kk = NULL;
-	for (int i = 0; i < p->nfold; i++) {
-		kv[i] = tw_loop_var(m, "k");
-		k[i] = twir_var(m, kv[i]);
-	}
-	if (p->nested) {
-		flat = mm_flat(p, k);
-	} else {
-		kk = k[0];
-		flat = twir_add(m, n->k0, kk);
-		mm_unflat(p, flat, k);
-	}
 	const struct twir_expr *i = twir_add(m, n->i0, v.e[0]);
 	if (sure < height)
 		i = twir_cond(m, twir_lt(m, v.e[0], twir_index(m, sure)), i,
 			      twir_min(m, i, twir_sub(m, p->M, twir_index(m, 1))));
-	const struct twir_expr *a = mm_a(p, n->first_row, i, flat, k), *c = twir_load(m, acc, 2, v.e);
-	const struct twir_expr *b = mm_b(p, n->first_panel, twir_add(m, n->first_panel, n->panel), flat, v.e[1]);
+	const struct twir_expr *a = mm_a(p, n->first_row, i, d->flat, d->k), *c = twir_load(m, acc, 2, v.e);
+	const struct twir_expr *b = mm_b(p, n->first_panel, twir_add(m, n->first_panel, n->panel), d->flat, v.e[1]);
 	const struct twir_expr *sum =
 		p->t->has_fma && twir_is_float(p->type) ? twir_fma(m, a, b, c) : twir_add(m, c, twir_mul(m, a, b));
-	struct twir_stmt *step =
-		tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL));
-	struct twir_stmt *body = look_ahead(p, q, n, p->nested ? flat : kk);
-	twir_append(&body, step);
-	if (p->nested) {
-		for (int d = p->nfold - 1; d >= 0; d--)
-			body = tw_for(m, kv[d], p->extent[d], body);
-		return body;
-	}
-	const struct twir_expr *extent = twir_index(m, q->kc);
-	if (q->blocks == 1)
-		extent = p->K;
-	else if (q->kc * q->blocks != p->k_size)
-		extent = twir_min(m, extent, twir_sub(m, p->K, n->k0));
-	return tw_for(m, kv[0], extent, body);
+	struct twir_stmt *body = look_ahead(p, q, n, d->within);
+	twir_append(&body, tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL)));
+	return body;
+}
+
+/* part = acc, or part += acc: sums wait there, or are drained from there by a rolled loop. */
+static struct twir_stmt *put(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+			     struct twir_tensor *acc, bool more)
+{
+	struct twir_module *m = p->m;
+	struct pair v = fresh(m);
+	const struct twir_expr *index[3], *sum = twir_load(m, acc, 2, v.e);
+	part_place(p, q, n, &v, index);
+	if (p->exact)
+		sum = twir_cast(m, TWIR_I32, sum);
+	if (more)
+		sum = twir_add(m, sum, twir_load(m, n->part, 3, index));
+	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, n->part, 3, index, sum, NULL));
+}
+
+/* acc = the sums up to the end of this block. Each piece of K is summed from zero, and then added to what there is: the
+ * error of a sum grows with the number of terms that are added to it one after another. */
+static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
+				    struct twir_tensor *acc, int height, int sure)
+{
+	struct twir_module *m = p->m;
+	struct depth d;
+	describe(p, q, n, &d);
+	struct twir_stmt *one = clear(p, acc), *body = step(p, q, n, &d, acc, height, sure);
+	for (int i = d.n - 1; i >= d.outer; i--)
+		body = tw_for(m, d.v[i], d.extent[i], body);
+	twir_append(&one, body);
+	const struct twir_expr *before = twir_add(m, n->block, d.number);
+	if (!p->exact && (q->blocks > 1 || d.outer > 0))
+		twir_append(&one, tw_if(m, twir_lt(m, twir_index(m, 0), before), join(p, q, n, acc), NULL));
+	if (d.outer > 0)
+		twir_append(&one, tw_if(m, twir_lt(m, d.number, twir_sub(m, d.pieces, twir_index(m, 1))),
+					put(p, q, n, acc, false), NULL));
+	int64_t pieces;
+	const bool some = twir_const_int(d.pieces, &pieces) && pieces > 0;
+	for (int i = d.outer - 1; i >= 0; i--)
+		one = tw_for(m, d.v[i], d.extent[i], one);
+	if (some)
+		return one;
+	struct twir_stmt *all = clear(p, acc); /* there may be no piece */
+	twir_append(&all, one);
+	return all;
 }
 
 struct swap {
@@ -192,21 +261,6 @@ static struct twir_stmt *finish(const struct mm_problem *p, const struct mm_plan
 	return tw_formap(m, 2, v.v, map, 1, LANE, bounds, twir_store(m, p->c->out, p->rank, where, value, NULL));
 }
 
-/* part = acc, or part += acc: sums wait there, or are drained from there by a rolled loop. */
-static struct twir_stmt *put(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
-			     struct twir_tensor *acc, bool more)
-{
-	struct twir_module *m = p->m;
-	struct pair v = fresh(m);
-	const struct twir_expr *index[3], *sum = twir_load(m, acc, 2, v.e);
-	part_place(p, q, n, &v, index);
-	if (p->exact)
-		sum = twir_cast(m, TWIR_I32, sum);
-	if (more)
-		sum = twir_add(m, sum, twir_load(m, n->part, 3, index));
-	return tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, n->part, 3, index, sum, NULL));
-}
-
 /* Sums that floats hold exactly are those of one block: the part has the sum of all, as integers. */
 static struct twir_stmt *put_by(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
 				struct twir_tensor *acc)
@@ -214,7 +268,7 @@ static struct twir_stmt *put_by(const struct mm_problem *p, const struct mm_plan
 	struct twir_stmt *first = put(p, q, n, acc, false);
 	if (!p->exact || q->blocks == 1)
 		return first;
-	return branch(p->m, twir_eq(p->m, n->block, twir_index(p->m, 0)), first, put(p, q, n, acc, true));
+	return tw_if(p->m, twir_eq(p->m, n->block, twir_index(p->m, 0)), first, put(p, q, n, acc, true));
 }
 
 /* The sums that lie in part go to C, after the last block of K. bounds: rows and columns that there are; NULL: all. */
@@ -223,7 +277,7 @@ static struct twir_stmt *drain(const struct mm_problem *p, const struct mm_plan 
 {
 	const struct twir_expr *last = twir_eq(p->m, n->block, twir_index(p->m, q->blocks - 1));
 	struct twir_stmt *s = finish(p, q, n, tile_map(p, q, height), NULL, bounds);
-	return q->blocks == 1 ? s : branch(p->m, last, s, NULL);
+	return q->blocks == 1 ? s : tw_if(p->m, last, s, NULL);
 }
 
 /* Whole tiles are stored from registers where that is little code, others go by way of part. */
@@ -239,12 +293,12 @@ static struct twir_stmt *end(const struct mm_problem *p, const struct mm_plan *q
 		return by_part;
 	struct twir_stmt *at_once = finish(p, q, n, acc->mirrors, acc, NULL);
 	if (q->blocks > 1)
-		at_once = branch(m, twir_eq(m, n->block, twir_index(m, q->blocks - 1)), at_once, put_by(p, q, n, acc));
+		at_once = tw_if(m, twir_eq(m, n->block, twir_index(m, q->blocks - 1)), at_once, put_by(p, q, n, acc));
 	if (whole && all)
 		return at_once;
 	const struct twir_expr *columns = twir_le(m, twir_add(m, n->j0, twir_index(m, q->nr)), p->N);
 	const struct twir_expr *rows = twir_le(m, twir_index(m, height), n->rows);
-	return branch(m, all ? columns : whole ? rows : twir_and(m, rows, columns), at_once, by_part);
+	return tw_if(m, all ? columns : whole ? rows : twir_and(m, rows, columns), at_once, by_part);
 }
 
 /* A tile of which at least `sure` rows are those of its strip. */
@@ -256,7 +310,6 @@ static struct twir_stmt *tile(const struct mm_problem *p, const struct mm_plan *
 	struct twir_tensor *acc = twir_tensor_new(m, "acc", p->type, 2, shape, TWIR_REGISTER);
 	acc->mirrors = tile_map(p, q, height);
 	struct twir_stmt *body = tw_declare(m, acc);
-	twir_append(&body, begin(p, q, n, acc));
 	twir_append(&body, accumulate(p, q, n, acc, height, sure));
 	twir_append(&body, q->straight ? end(p, q, n, height, acc, sure == height) : put_by(p, q, n, acc));
 	return body;
@@ -275,7 +328,7 @@ static struct twir_stmt *strip(const struct mm_problem *p, const struct mm_plan 
 		const int lower = i + 1 < q->nheights ? q->heights[i + 1] : 0;
 		/* where a tile serves several heights, rows that the next lower one does not have may be beyond the last */
 		struct twir_stmt *one = tile(p, q, n, q->heights[i], q->open ? lower + 1 : q->heights[i]);
-		tiles = lower ? branch(m, twir_lt(m, twir_index(m, lower), n->rows), one, tiles) : one;
+		tiles = lower ? tw_if(m, twir_lt(m, twir_index(m, lower), n->rows), one, tiles) : one;
 	}
 	twir_append(&body, tiles);
 	if (!q->straight) { /* one piece of code for all heights */

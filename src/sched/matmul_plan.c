@@ -43,6 +43,24 @@ static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
 	q->blocks = tw_ceil_div(p->k_size, q->kc);
 }
 
+/* Terms that one accumulator adds up are about TW_SUM_PIECE (sched.h). */
+static void plan_pieces(struct mm_plan *q, const struct mm_problem *p)
+{
+	int64_t whole = p->nested ? tw_size_or(p->extent[p->nfold - 1], 0) : p->k_known ? q->kc : 0;
+	if (p->exact || !twir_is_float(p->type))
+		return;
+	q->piece = whole ? tw_sum_piece(whole) : TW_SUM_PIECE;
+	if (!p->nested)
+		return;
+	q->apart = p->nfold - 1;
+	while (q->apart > 0 && !q->piece) {
+		whole *= tw_size_or(p->extent[q->apart - 1], TW_SUM_PIECE);
+		if (tw_sum_piece(whole))
+			break;
+		q->apart--;
+	}
+}
+
 enum { MANY_ROWS = 96 /* each element of B serves so many multiply-adds that it may come from far */ };
 enum { SOME_STRIPS = 24, LONG_ROW = 4096 /* where K is unknown: for what must fit */ };
 enum { ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 };
@@ -113,6 +131,7 @@ void mm_plan_init(struct mm_plan *q, const struct mm_problem *p, const struct tw
 			      .ahead = point->value[MM_AHEAD] && p->b.access != MM_PACKED};
 	mm_plan_rows(q, p, (int)tw_most(1, point->value[MM_ROWS] / wide(p)));
 	plan_depth(q, p, point->value[MM_DEPTH]);
+	plan_pieces(q, p);
 	plan_items(q, p);
 	q->straight = stores_straight(p);
 }

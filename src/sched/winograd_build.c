@@ -129,28 +129,45 @@ static struct twir_stmt *multiply(const struct tw_winograd_tiles *x, int mr, int
 	struct twir_tensor *acc = twir_tensor_new(m, "acc", TWIR_F32, 2, shape, TWIR_REGISTER);
 	acc->mirrors = map;
 	struct twir_var *e = tw_loop_var(m, "e"), *panel = tw_loop_var(m, "panel"), *ti = tw_loop_var(m, "ti"),
-			*k = tw_loop_var(m, "k");
+			*k = tw_loop_var(m, "k"), *piece = tw_loop_var(m, "piece");
 	const struct twir_expr *ee = twir_var(m, e), *pe = twir_var(m, panel), *ke = twir_var(m, k), *v[2];
+	const int64_t length = tw_sum_piece(tw_size_or(x->w->channels, 0));
+	const struct twir_expr *terms = x->w->channels, *pieces = twir_index(m, 1);
+	if (length) {
+		const struct twir_expr *L = twir_index(m, length), *begin = twir_mul(m, twir_var(m, piece), L);
+		pieces = twir_ceildiv(m, terms, L);
+		terms = twir_min(m, L, twir_sub(m, terms, begin));
+		ke = twir_add(m, begin, ke);
+	}
 	const struct twir_expr *first = twir_mul(m, twir_var(m, ti), MR);
-	struct twir_stmt *body = tw_declare(m, acc);
-	for (int stage = 0; stage < 3; stage++) {
+	struct twir_stmt *body = NULL;
+	for (int stage = 0; stage < 4; stage++) { /* begin, multiply and add, add the pieces before, store */
 		struct twir_var *ij[] = {tw_loop_var(m, "i"), tw_loop_var(m, "j")};
 		v[0] = twir_var(m, ij[0]);
 		v[1] = twir_var(m, ij[1]);
 		const struct twir_expr *row = twir_add(m, first, v[0]), *sum = twir_load(m, acc, 2, v);
 		const struct twir_expr *a[] = {ee, row, ke}, *b[] = {ee, pe, ke, v[1]};
 		const struct twir_expr *c[] = {ee, row, twir_add(m, twir_mul(m, pe, NR), v[1])};
-		struct twir_stmt *s;
-		if (stage == 0)
-			s = twir_store(m, acc, 2, v, twir_float(m, TWIR_F32, 0), NULL);
-		else if (stage == 1)
-			s = twir_store(m, acc, 2, v,
-				       twir_fma(m, twir_load(m, data, 3, a), twir_load(m, panels, 4, b), sum), NULL);
-		else
-			s = twir_store(m, sums, 3, c, sum, NULL);
+		const struct twir_expr *value = twir_float(m, TWIR_F32, 0);
+		if (stage == 1)
+			value = twir_fma(m, twir_load(m, data, 3, a), twir_load(m, panels, 4, b), sum);
+		else if (stage == 2)
+			value = twir_add(m, twir_load(m, sums, 3, c), sum);
+		struct twir_stmt *s =
+			stage < 3 ? twir_store(m, acc, 2, v, value, NULL) : twir_store(m, sums, 3, c, sum, NULL);
 		s = tw_formap(m, 2, ij, map, 1, LANE, NULL, s);
-		twir_append(&body, stage == 1 ? tw_for(m, k, x->w->channels, s) : s);
+		if (stage == 1)
+			s = tw_for(m, k, terms, s);
+		else if (stage == 2)
+			s = length ? tw_if(m, twir_lt(m, twir_index(m, 0), twir_var(m, piece)), s, NULL) : NULL;
+		if (s)
+			twir_append(&body, s);
 	}
+	if (length)
+		body = tw_for(m, piece, pieces, body);
+	struct twir_stmt *tile = tw_declare(m, acc);
+	twir_append(&tile, body);
+	body = tile;
 	body = tw_for(m, ti, twir_ceildiv(m, tiles, MR), body);
 	body = tw_for(m, panel, twir_ceildiv(m, x->w->filters, NR), body);
 	return tw_for(m, e, twir_index(m, x->elements), body);

@@ -720,7 +720,8 @@ static void heights(void *arg)
 			prepare(m, a, &launch, &got, &b);
 			execute(m, &launch, &got, &b);
 			compare(r, task.consumer->out, find(&want, task.consumer->out), find(&got, task.consumer->out));
-			if (!(r->worst < 1e-5))
+			/* the definition is summed in order, in f32 */
+			if (!(r->worst < (blocks ? 3e-5 : 1e-5)))
 				fail_msg("%d rows, point %d: error %g", rows, r->point, r->worst);
 		}
 		if (!lowered)
