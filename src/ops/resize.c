@@ -312,6 +312,15 @@ static E floor_of(struct tw_opctx *x, E v)
 	return twir_unary(x->m, TWIR_Floor, v);
 }
 
+/* A whole number of f32 as an index, by way of 32 bits, which lanes convert and gather by at once; those of regions may
+ * be any number. */
+static E as_index(struct tw_opctx *x, const struct resize *r, E v)
+{
+	if (r->coordinates != TF_CROP)
+		v = twir_cast(x->m, TWIR_I32, v);
+	return twir_cast(x->m, TWIR_INDEX, v);
+}
+
 /* A fraction p / q rounded to an integer, all in index arithmetic */
 static E rounded(struct tw_opctx *x, enum rounding how, E p, E q)
 {
@@ -364,7 +373,7 @@ static E nearest(struct tw_opctx *x, const struct resize *r, const struct axis *
 		at = rounded(x, r->rounding, twir_sub(m, twir_mul(m, centre, a->den), a->num),
 			     twir_mul(m, a->num, two));
 	} else {
-		at = twir_cast(m, TWIR_INDEX, rounded_float(x, r->rounding, source(x, r, a, out)));
+		at = as_index(x, r, rounded_float(x, r->rounding, source(x, r, a, out)));
 	}
 	return clamped(x, tw_simplify(x, at), a->in);
 }
@@ -406,12 +415,12 @@ static E load_at(const struct stage *s, E at)
 	return tw_load(s->x, s->from, s->from->rank, index);
 }
 
-/* Weight of tap `at` for a source coordinate; taps outside weigh nothing when they are excluded. */
-static E weight(const struct stage *s, E coordinate, E at, E shrink)
+/* Weight of tap `at`, as an index and as a number, for a source coordinate; taps outside weigh nothing when they are excluded. */
+static E weight(const struct stage *s, E coordinate, E at, E number_of_tap, E shrink)
 {
 	struct tw_opctx *x = s->x;
 	struct twir_module *m = x->m;
-	E distance = twir_unary(m, TWIR_Abs, twir_sub(m, as_float(x, at), coordinate));
+	E distance = twir_unary(m, TWIR_Abs, twir_sub(m, number_of_tap, coordinate));
 	if (shrink)
 		distance = twir_mul(m, distance, shrink);
 	const E w = s->r->mode == CUBIC ? cubic_weight(x, s->r->cubic_a, distance) : linear_weight(x, distance);
@@ -431,11 +440,13 @@ static E interpolated(const struct stage *s)
 		coordinate = twir_max(
 			m, number(x, 0),
 			twir_min(m, coordinate, as_float(x, tw_simplify(x, twir_sub(m, s->a->in, twir_index(m, 1))))));
-	const E base = twir_cast(m, TWIR_INDEX, floor_of(x, coordinate));
+	const E base = floor_of(x, coordinate);
 	E sum = NULL, total = NULL;
 	for (int k = 0; k < taps; k++) {
-		const E at = twir_add(m, base, twir_index(m, k - (taps == 4)));
-		const E w = weight(s, coordinate, at, NULL), v = load_at(s, clamped(x, at, s->a->in));
+		const int step = k - (taps == 4);
+		const E number_of_tap = step ? twir_add(m, base, number(x, step)) : base;
+		const E at = as_index(x, s->r, number_of_tap);
+		const E w = weight(s, coordinate, at, number_of_tap, NULL), v = load_at(s, clamped(x, at, s->a->in));
 		const E product = twir_mul(m, v, twir_cast(m, v->type.scalar, w));
 		sum = sum ? twir_add(m, sum, product) : product;
 		total = total ? twir_add(m, total, w) : w;
@@ -458,7 +469,8 @@ static E antialiased(const struct stage *s)
 	E parts[2];
 	for (int part = 0; part < 2; part++) {
 		struct twir_var *k = tw_fold_axis(x, "k", extent);
-		const E at = twir_add(m, base, twir_var(m, k)), w = weight(s, coordinate, at, number(x, shrink));
+		const E at = twir_add(m, base, twir_var(m, k)),
+			w = weight(s, coordinate, at, as_float(x, at), number(x, shrink));
 		const E v = load_at(s, clamped(x, at, s->a->in));
 		parts[part] = twir_fold(m, TWIR_Add, 1, &k, &extent,
 					part ? w : twir_mul(m, v, twir_cast(m, v->type.scalar, w)));

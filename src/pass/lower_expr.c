@@ -239,6 +239,12 @@ static bool splits(struct twp_lower *k, const struct twir_expr *e, const struct 
 	return twp_varies(k, *r) && within(twir_range_of(&k->w.facts, *r), 0, 1 << 30) && fits32(k, *r);
 }
 
+/* An index that was 32 bits before it became one */
+static bool is_widened(const struct twir_expr *e)
+{
+	return e->kind == TWIR_Cast && e->type.scalar == TWIR_INDEX && e->arg[0]->type.scalar == TWIR_I32;
+}
+
 /* Can the lane-dependent index expression be computed in 32 bits, with truncating division? */
 static bool fits32(struct twp_lower *k, const struct twir_expr *e)
 {
@@ -250,6 +256,8 @@ static bool fits32(struct twp_lower *k, const struct twir_expr *e)
 	switch (e->kind) {
 	case TWIR_Var:
 		return e->u.var == k->lane || is_narrow(map_get_ptr(&k->vars, e->u.var));
+	case TWIR_Cast:
+		return is_widened(e);
 	case TWIR_Add:
 	case TWIR_Sub:
 	case TWIR_Mul:
@@ -294,6 +302,8 @@ static const struct twir_expr *vector32(struct twp_lower *k, struct twp_ctx *c, 
 		return twir_iota(m, TWIR_I32, k->lanes);
 	if (e->kind == TWIR_Var)
 		return twir_var(m, map_get_ptr(&k->vars, e->u.var));
+	if (is_widened(e))
+		return twp_vector(k, twp_lower_expr(k, c, e->arg[0]));
 	const struct twir_expr *u, *r;
 	if ((e->kind == TWIR_Div || e->kind == TWIR_Mod) && splits(k, e, &u, &r)) {
 		const struct twir_expr *v = small_division(k, c, e, u, r);
@@ -568,6 +578,8 @@ const struct twir_expr *twp_lower_expr(struct twp_lower *k, struct twp_ctx *c, c
 		done = conditional(k, c, e);
 	else if ((twir_kind_flags(e->kind) & TWIR_F_CMP) && e->arg[0]->type.scalar == TWIR_INDEX)
 		done = compare(k, c, e);
+	else if (e->kind == TWIR_Cast && e->type.scalar == TWIR_F32 && fits32(k, e->arg[0]))
+		done = twir_cast(m, TWIR_F32, twp_vector(k, vector32(k, c, e->arg[0])));
 	else if (index && e->kind != TWIR_Cast && e->kind != TWIR_Bitcast && e->kind != TWIR_Select)
 		done = index_vector(k, c, e, false);
 	else
