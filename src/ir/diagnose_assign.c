@@ -1,6 +1,6 @@
 /* diagnose_assign: local tensors (shared, register) are stored before they are read. Proved where a store before the
  * load, in a statement that always runs first, reaches every element that the load can ask for, or where the load runs
- * through the same loops with the same indices as the store did. */
+ * through the same loops with the same indices as the store did; rings of buffers are diagnose_ring.c's. */
 #include "ir/diagnose_int.h"
 
 /* The store's frames and indices in the variables of the load's. */
@@ -89,7 +89,7 @@ bool twird_alike(struct twird *d, const struct twird_event *store, const struct 
 	return true;
 }
 
-static bool assigned_by(struct twird *d, const struct twird_event *store, const struct twird_event *load)
+bool twird_assigned_by(struct twird *d, const struct twird_event *store, const struct twird_event *load)
 {
 	const struct twird_frame *common = twird_common(store->frame, load->frame);
 	struct twird_binders b;
@@ -120,7 +120,7 @@ static void check_load(struct twird *d, int at, int declared)
 		const struct twird_event *store = &d->events.at[i];
 		if (store->kind != TWIRD_STORE || store->tensor != load->tensor)
 			continue;
-		if (i < at && assigned_by(d, store, load))
+		if (i < at && twird_assigned_by(d, store, load))
 			return;
 		/* a store further down comes before the load in the next turn of a loop around both */
 		bool again = i < at;
@@ -129,6 +129,8 @@ static void check_load(struct twird *d, int at, int declared)
 			again = f->kind != TWIRD_GUARD;
 		any |= again;
 	}
+	if (any && twird_ring(d, at, declared))
+		return;
 	if (!any)
 		twird_say(d, TWIR_ERROR, load->stmt, "store to the tensor first",
 			  "%s is read before anything is stored to %s", twird_access(d, load), load->tensor->base);

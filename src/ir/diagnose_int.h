@@ -26,7 +26,7 @@ struct twird_frame {
 	const struct twir_expr *cond;					      /* holds inside */
 };
 
-enum twird_kind { TWIRD_LOAD, TWIRD_STORE, TWIRD_DECLARE, TWIRD_SYNC, TWIRD_WAIT /* for all copies */ };
+enum twird_kind { TWIRD_LOAD, TWIRD_STORE, TWIRD_DECLARE, TWIRD_SYNC, TWIRD_COMMIT, TWIRD_WAIT };
 
 struct twird_event {
 	enum twird_kind kind;
@@ -40,6 +40,7 @@ struct twird_event {
 	bool masked, scattered;
 	bool fragment;	       /* of a matrix instruction: the last element of what a lane holds */
 	enum twir_level level; /* of a barrier */
+	int pending;	       /* of a wait: groups that may be under way behind it */
 };
 
 enum { TWIRD_BY_LANE = 1, TWIRD_BY_WARP = 2, TWIRD_BY_DATA = 4 }; /* what a value differs by within a block */
@@ -120,6 +121,27 @@ bool twird_alike(struct twird *d, const struct twird_event *store, const struct 
 		 const struct twird_frame *common, unsigned *same);
 /* diagnose_bytes.c: stores to outputs of packed types, and each byte to one worker; the first that is not proved so */
 const struct twird_event *twird_shared_byte(struct twird *d);
+/* diagnose_race.c */
+struct twird_turn { /* a loop of one of two events is at a turn that is known */
+	struct twir_var *var;
+	int64_t number;
+	bool second; /* of the second event's */
+};
+struct twird_turns {
+	const struct twird_frame *next; /* a loop around both, whose turn is a later one for the second; NULL: none */
+	int64_t ahead;			/* by so many; 0: by one or more */
+	int n;
+	struct twird_turn at[2];
+};
+/* Do they differ in some index, whichever workers run them? */
+bool twird_apart(struct twird *d, const struct twird_event *a, const struct twird_event *b,
+		 const struct twird_frame *common, const struct twird_turns *turns);
+/* diagnose_copy.c: asynchronous copies have arrived, and all are told, before what they fill is touched */
+void twird_copies(struct twird *d);
+/* diagnose_ring.c: is what the load reads stored some turns before it, in a buffer of as many parts or more? */
+bool twird_ring(struct twird *d, int load, int declared);
+/* diagnose_assign.c: does the store, which comes first, reach all that the load can ask for? */
+bool twird_assigned_by(struct twird *d, const struct twird_event *store, const struct twird_event *load);
 void twird_races(struct twird *d); /* diagnose_race.c: workers do not touch one element without a barrier */
 
 #endif

@@ -24,7 +24,7 @@ static bool is_parallel(const struct twird *d, const struct twird_frame *f)
 static bool is_met(struct twird *d, const struct twird_event *barrier, const struct twird_frame *within,
 		   const struct twird_event *a, const struct twird_event *b)
 {
-	if (barrier->kind != TWIRD_WAIT && (barrier->kind != TWIRD_SYNC || barrier->level != TWIR_BLOCK))
+	if (barrier->kind != TWIRD_SYNC || barrier->level != TWIR_BLOCK)
 		return false;
 	for (const struct twird_frame *f = barrier->frame; f != within; f = f->outer) {
 		if ((a && twird_inside(a->frame, f)) || (b && twird_inside(b->frame, f)))
@@ -139,14 +139,15 @@ static bool shares_bytes(const struct twird *d, const struct twird_event *e)
 	return d->gpu && twir_is_packed(e->tensor->type);
 }
 
-/* Do they differ in some index, whichever workers run them? next: a loop whose turn is a later one for b. */
-static bool apart(struct twird *d, const struct twird_event *a, const struct twird_event *b,
-		  const struct twird_frame *common, const struct twird_frame *next)
+bool twird_apart(struct twird *d, const struct twird_event *a, const struct twird_event *b,
+		 const struct twird_frame *common, const struct twird_turns *turns)
 {
+	const struct twird_frame *next = turns->next;
 	static const enum twir_level raw[] = {TWIR_THREAD, TWIR_WARP, TWIR_LANE};
 	struct twir_module *m = d->m;
 	struct twir_facts f;
 	struct rename r = {.d = d};
+	struct twir_subst first;
 	const struct twird_frame *mine = own_part(d, common);
 	const struct twird_frame *shared = mine ? mine->outer : common; /* the same for both */
 	if (a->n != b->n || a->scattered || b->scattered || shares_bytes(d, a))
@@ -166,17 +167,29 @@ static bool apart(struct twird *d, const struct twird_event *a, const struct twi
 	if (next) {
 		const struct twir_expr *v = twir_var(m, next->vars[0]), *after = twir_add(m, v, twir_index(m, 1));
 		const struct twir_expr *later = twir_subst_expr(&r.put, v);
-		if (barrier_inside(d, next)) { /* which keeps all but the turn right after apart */
+		if (turns->ahead > 0) {
+			after = twir_add(m, v, twir_index(m, turns->ahead));
+			twirs_assume(&f, twir_eq(m, later, after), true);
+			twir_subst_set(&r.put, next->vars[0], after);
+		} else if (barrier_inside(d, next)) { /* which keeps all but the turn right after apart */
 			twirs_assume(&f, twir_eq(m, later, after), true);
 			twir_subst_set(&r.put, next->vars[0], after);
 		} else {
 			twirs_assume(&f, twir_le(m, after, later), true);
 		}
 	}
+	twir_subst_init(&first, m);
+	for (int i = 0; i < turns->n; i++) {
+		const struct twird_turn *t = &turns->at[i];
+		const struct twir_expr *v = twir_var(m, t->var), *number = twir_index(m, t->number);
+		twirs_assume(&f, twir_eq(m, t->second ? twir_subst_expr(&r.put, v) : v, number), true);
+		twir_subst_set(t->second ? &r.put : &first, t->var, number);
+	}
 	for (int i = 0; i < r.n; i++)
 		twirs_assume(&f, twir_simplify(&f, r.cond[i]), true);
 	for (int k = 0; k < a->n; k++) {
-		const struct twir_expr *x = a->index[k], *y = twir_subst_expr(&r.put, b->index[k]);
+		const struct twir_expr *x = twir_subst_expr(&first, a->index[k]);
+		const struct twir_expr *y = twir_subst_expr(&r.put, b->index[k]);
 		const bool last = k == a->n - 1;
 		const struct twir_expr *xe = last ? twir_add(m, x, twir_index(m, a->lanes - 1)) : x;
 		const struct twir_expr *ye = last ? twir_add(m, y, twir_index(m, b->lanes - 1)) : y;
@@ -252,7 +265,8 @@ static void check_pair(struct races *r, int i, int j)
 	const struct twird_frame *common = twird_common(a->frame, b->frame);
 	if (!d->gpu && !own_part(d, common))
 		return; /* not in one region of lanes */
-	if (!barrier_between(d, i, j) && !apart(d, a, b, common, NULL) && !same_worker(d, a, b, common, NULL)) {
+	if (!barrier_between(d, i, j) && !twird_apart(d, a, b, common, &(struct twird_turns){0}) &&
+	    !same_worker(d, a, b, common, NULL)) {
 		tell(d, a, b, false);
 		return;
 	}
@@ -263,44 +277,18 @@ static void check_pair(struct races *r, int i, int j)
 			continue;
 		if (barrier_around(d, i, j, f))
 			return; /* of outer loops too: it is met in them */
-		if (!apart(d, b, a, common, f) && !same_worker(d, b, a, common, f)) {
+		if (!twird_apart(d, b, a, common, &(struct twird_turns){.next = f}) &&
+		    !same_worker(d, b, a, common, f)) {
 			tell(d, a, b, true);
 			return;
 		}
 	}
 }
 
-/* Copies under way are waited for, and a barrier tells the other threads: the wait and then the barrier on the way from
- * the copy to whoever touches what it fills. */
-static void check_copy(struct twird *d, int copy)
-{
-	const struct twird_event *a = &d->events.at[copy];
-	for (int i = 0; i < d->events.n; i++) {
-		const struct twird_event *b = &d->events.at[i];
-		if (b->kind > TWIRD_STORE || b->tensor != a->tensor || i == copy)
-			continue;
-		bool waited = false, told = false;
-		for (int k = copy + 1; k < i && !told; k++) {
-			waited |= d->events.at[k].kind == TWIRD_WAIT && is_met(d, &d->events.at[k], NULL, a, b);
-			told = waited && d->events.at[k].kind == TWIRD_SYNC && is_met(d, &d->events.at[k], NULL, a, b);
-		}
-		bool before = i < copy; /* and in no loop with it */
-		for (const struct twird_frame *f = twird_common(a->frame, b->frame); f; f = f->outer)
-			before &= f->kind == TWIRD_GUARD || f->levels;
-		if (!told && !before)
-			twird_say(d, TWIR_UNPROVED, a->stmt,
-				  "`commit; wait 0; barrier block;` in the way is proved by itself",
-				  "is the copy to %s waited for before %s on line %d?", a->tensor->base,
-				  twird_access(d, b), b->stmt->line);
-	}
-}
-
 void twird_races(struct twird *d)
 {
 	struct races r = {.d = d};
-	for (int i = 0; i < d->events.n; i++)
-		if (d->events.at[i].kind == TWIRD_STORE && d->events.at[i].stmt->u.store.async)
-			check_copy(d, i);
+	twird_copies(d);
 	for (int i = 0; i < d->events.n; i++)
 		for (int j = i; j < d->events.n; j++) {
 			const struct twird_event *a = &d->events.at[i], *b = &d->events.at[j];

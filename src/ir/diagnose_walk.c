@@ -363,9 +363,11 @@ static void statement(struct twird *d, const struct twir_stmt *s)
 	case TWIR_MMA:
 		mma(d, s);
 		break;
+	case TWIR_COMMIT:
+		event(d, TWIRD_COMMIT);
+		break;
 	case TWIR_WAIT:
-		if (s->u.wait.pending == 0)
-			event(d, TWIRD_WAIT);
+		event(d, TWIRD_WAIT)->pending = s->u.wait.pending;
 		break;
 	default: /* no access, and nothing that waits */
 		break;
