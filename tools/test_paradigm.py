@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests of docs/PARADIGM.md: its texts, what it says they give, its excerpts, commands and pictures.
+"""Tests of docs/PARADIGM.md and docs/LANGUAGE.md: their texts, what they say these give, excerpts, commands and pictures.
 
 usage: test_paradigm.py     the command line is $TILEWRIGHT_BUILD/tilewright
 
-    tw              a whole text: it verifies; with "output NAME" blocks behind it, it is run (interpreter, compiled)
+    tw              a whole text: it verifies, and each program of it becomes C, or CUDA C and OpenCL C; with "output NAME" blocks behind it, it is run (interpreter, compiled)
                     and gives those numbers
     tw refused      a whole text that does not verify, for the reason that the "output error" block gives
     tw from FILE    an excerpt: its lines stand one after another in FILE
@@ -26,7 +26,7 @@ import task_mapping
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOOL = os.path.join(os.environ.get("TILEWRIGHT_BUILD", os.path.join(ROOT, "build")), "tilewright")
-PAGE = os.path.join(ROOT, "docs", "PARADIGM.md")
+PAGES = ("PARADIGM.md", "LANGUAGE.md")
 PICTURES = os.path.join(ROOT, "docs", "paradigm", "pictures.txt")
 BLOCK = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#:\s]+)\)")
@@ -67,8 +67,19 @@ def verified(text, where):
     check(done.returncode == 0, f"{where} does not verify: {done.stderr}")
 
 
+def check_emitted(text, where):
+    with tempfile.NamedTemporaryFile("w", suffix=".tw") as f:
+        f.write(text)
+        f.flush()
+        for name, head in re.findall(r"^program (\w+)\((.*?)^[{}]", text, re.M | re.S):
+            for language in ("cuda", "opencl") if "launch block(" in head else ("c",):
+                done = tool("program", f.name, "--name", name, "--emit", language)
+                check(done.returncode == 0 and name in done.stdout, f"{where}, {name} in {language}: {done.stderr}")
+
+
 def check_text(text, claims, where):
     verified(text, where)
+    check_emitted(text, where)
     if not claims:
         return
     for engine in ("interp", "compiled") if "launch core" in text else ("interp",):
@@ -101,10 +112,10 @@ def check_console(text, where):
         check(done.stdout == want, f"{where}: $ tilewright {line}\ngives\n{said}")
 
 
-def check_page():
-    with open(PAGE) as f:
+def check_page(name):
+    with open(os.path.join(ROOT, "docs", name)) as f:
         page = f.read()
-    blocks = [(m.group(1), m.group(2), f"PARADIGM.md:{page[:m.start()].count(chr(10)) + 1}")
+    blocks = [(m.group(1), m.group(2), f"{name}:{page[:m.start()].count(chr(10)) + 1}")
               for m in BLOCK.finditer(page)]
     for i, (kind, text, where) in enumerate(blocks):
         claims = []
@@ -121,11 +132,11 @@ def check_page():
         elif kind == "console":
             check_console(text, where)
         else:
-            check(kind.startswith("output ") and i > 0, f"{where}: a block of another kind: {kind}")
+            check(kind.startswith("output ") and i > 0 or kind == "ebnf", f"{where}: a block of another kind: {kind}")
     for link in LINK.findall(page):
-        check(os.path.exists(os.path.join(ROOT, "docs", link)), f"PARADIGM.md: {link} is not there")
-    for path, _ in draw_mapping.pictures(PICTURES):
-        check(f"](paradigm/{os.path.basename(path)})" in page, f"PARADIGM.md does not show {path}")
+        check(os.path.exists(os.path.join(ROOT, "docs", link)), f"{name}: {link} is not there")
+    for path, _ in draw_mapping.pictures(PICTURES) if name == "PARADIGM.md" else ():
+        check(f"](paradigm/{os.path.basename(path)})" in page, f"{name} does not show {path}")
 
 
 WHO = """program who(out worker: i32[{shape}], out step: i32[{shape}])
@@ -157,7 +168,8 @@ def check_pictures():
 
 
 def main():
-    check_page()
+    for name in PAGES:
+        check_page(name)
     check_pictures()
     print(f"{counts[True]} passed, {counts[False]} failed")
     return 1 if counts[False] else 0

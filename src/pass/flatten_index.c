@@ -80,11 +80,9 @@ static const struct twir_expr *load(struct twir_rewriter *r, const struct twir_e
 	struct flat *f = r->user;
 	if (e->kind != TWIR_Load || !is_memory(e->u.tensor))
 		return e;
-	if (e->n != e->nidx)
-		tw_raise(TW_ERR_UNSUPPORTED,
-			 "%s is loaded under a mask, which comes of lowering: the program is lowered already",
-			 e->u.tensor->base);
 	const struct twir_expr *at = wide_offset(f, e->u.tensor, e->nidx, e->arg, e->type.lanes);
+	if (e->n != e->nidx)
+		return twir_load_wide(r->m, e->u.tensor, 1, &at, e->type.lanes, e->arg[e->nidx], e->arg[e->nidx + 1]);
 	return e->type.lanes > 1 ? twir_load_wide(r->m, e->u.tensor, 1, &at, e->type.lanes, NULL, NULL)
 				 : twir_load(r->m, e->u.tensor, 1, &at);
 }

@@ -1,5 +1,5 @@
-/* gpu_passes: the order of lowering for GPUs. There are no vectors: a thread is what runs, so lanes are workers like
- * others, and registers are arrays of each thread's own. */
+/* gpu_passes: the order of lowering for GPUs. A thread is what runs, so lanes are workers like others, vectors are
+ * numbers beside each other, and registers are arrays of each thread's own. */
 #include "pass/pass_int.h"
 
 const struct tw_pass tw_gpu_passes[] = {
@@ -9,6 +9,7 @@ const struct tw_pass tw_gpu_passes[] = {
 	{"expand_mapping", pass_expand_mapping, "bound_within", "mappings", true},
 	{"specialise", pass_specialise, "expand_mapping", "nothing; no specialise afterwards", true},
 	{"flatten_index", pass_flatten_index, "expand_mapping", "shapes and layouts", false},
+	{"split_vectors", pass_split_vectors, "flatten_index", "nothing; no vectors afterwards", true},
 	{"local_registers", pass_local_registers, "expand_mapping", "mirrors and layouts of registers", true},
 	{"unroll_registers", pass_unroll_registers, "local_registers", "nothing", false},
 	{"hoist", pass_hoist, "unroll_registers", "nothing", false},

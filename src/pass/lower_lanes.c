@@ -47,7 +47,9 @@ static struct twp_reg *declare(struct twp_lower *k, struct twir_tensor *t, bool 
 	}
 	r->now = twir_tensor_new(m, t->name, t->type, rank, shape, TWIR_REGISTER);
 	r->now->name = t->name;
-	r->now->lanes = r->per_lane && !k->scalar ? k->lanes : 1;
+	if (r->per_lane && t->lanes > 1)
+		tw_raise(TW_ERR_UNSUPPORTED, "register tensor %s: a lane holds numbers, not vectors", t->base);
+	r->now->lanes = r->per_lane && !k->scalar ? k->lanes : t->lanes;
 	map_set_ptr(&k->regs, t, r);
 	return r;
 }

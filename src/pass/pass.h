@@ -23,6 +23,7 @@ tw_pass_fn
 	pass_unroll_registers; /* loops that index register tensors are unrolled, register tensors become rank-0 tensors (named variables);
                                      loads repeated with no store between become lets */
 tw_pass_fn pass_name_workers;	 /* GPU: `thread`, or `warp` and `lane`, in terms of the levels launched */
+tw_pass_fn pass_split_vectors;	 /* GPU: vectors become numbers, lane by lane */
 tw_pass_fn pass_local_registers; /* GPU: register tensors hold what one thread owns: no mirrors, no layouts */
 tw_pass_fn pass_bind_shuffles;	 /* GPU: shuffles become lets before their statements */
 tw_pass_fn pass_hoist;		 /* index arithmetic that is fixed in a loop becomes lets before it */

@@ -399,6 +399,9 @@ program narrow(A: f8e4m3fn[N], out X: f32[N], out Y: f8e5m2[N]) launch core(ceil
             matmul = f.read()
         with open(os.path.join(SOURCE, "test", "pass", "gpu", "copies.tw")) as f:
             copies = f.read()
+        with open(os.path.join(SOURCE, "test", "pass", "gpu", "vectors.tw")) as f:
+            vectors = f.read()
+        yield "vectors", vectors, (("N=1",), ("N=70",))
         yield "add", GPU_ADD, (("N=1",), ("N=512",), ("N=1300",))
         yield "halves", WARPS, (("M=3", "N=1"), ("M=2", "N=200"))
         yield "copies", copies, (("M=1", "K=8"), ("M=2", "K=70"))
