@@ -57,6 +57,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	c->groups.fma = c->target.has_fma;
 	opt_group(&c->definitions, &c->groups); /* definitions -> tasks */
 	if (!c->o->plain) {
+		opt_convert(&c->groups, c->m); /* a caller's tensors around convolutions: copied into other layouts */
 		opt_layout(&c->definitions, &c->groups);	/* feature maps between tasks: channels last */
 		opt_widen_groups(&c->groups, c->m, &c->target); /* narrow groups of convolutions: as wide as a vector */
 		opt_chain(&c->groups, c->m, &c->target);	/* large maps between tasks: never whole in memory */

@@ -636,6 +636,7 @@ void opt_group(const struct tw_definitions *d, struct tw_groups *out)
 	mark_outputs(&x);
 	mark_unused(&x);
 	map_init(&out->parts, x.a);
+	map_init(&out->images, x.a);
 	if (!out->apart) {
 		group_find_pieces(&x);
 		vanish_what_can(&x);

@@ -165,7 +165,8 @@ static bool choose(struct chooser *x, const struct tw_group *g)
 	if (!may_be_image(x, g) || is_chosen(x, last_of(g)->out))
 		return false;
 	struct handing h = {.x = x, .c = last_of(g)};
-	h.yes = map_get_ptr(&x->image, whole_of(x, h.c->out)) || ends_image(x, g);
+	h.yes = map_get_ptr(&x->image, whole_of(x, h.c->out)) || map_get_ptr(&x->groups->images, h.c->out) ||
+		ends_image(x, g);
 	if (!h.yes)
 		twir_visit_expr(h.c->value, see_handing, &h);
 	if (!h.yes)

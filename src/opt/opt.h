@@ -60,8 +60,12 @@ struct tw_groups {
 					what loops and branches hand on */
 	struct tw_map parts;	     /* tensor -> struct tw_part; no task makes a whole itself */
 	VEC(struct tw_part *) part_list;
+	struct tw_map images; /* keys: tensors made by opt_convert: channels last */
 };
 void opt_group(const struct tw_definitions *d, struct tw_groups *out);
+
+/* convert.c: convolutions whose input or output is the caller's work on copies of other layout, where that pays. */
+void opt_convert(struct tw_groups *groups, struct twir_module *m);
 
 /* layout.c: feature maps between tasks lie channels last: sets tensor->layout, and that of anchors that are stored as such. */
 void opt_layout(const struct tw_definitions *d, const struct tw_groups *groups);

@@ -1,11 +1,13 @@
-/* Grouped convolutions of few channels a group: neighbouring groups become one, as wide as a vector, whose weights are zeros where a channel in is none of a
- * channel out's group.
+/* Grouped convolutions of few channels a group: neighbouring groups become one, as wide as a vector, whose weights
+ * are zeros where a channel in is none of a channel out's group.
  *
- * Lanes run over a group's channels out, so that a group of four fills a quarter of each vector; wider groups take as many multiply-adds, but pack, load and store
- * whole vectors. Not where results must be exact: a zero weight times an infinity is not zero.
+ * Lanes run over a group's channels out, so that a group of four fills a quarter of each vector; wider groups take
+ * as many multiply-adds, but pack, load and store whole vectors. Not where results must be exact: a zero weight
+ * times an infinity is not zero.
  *
- * In: groups with layouts. Out: the same tasks; anchors C'[.., g, o, ..] = sum over taps and channels c of W(g, o, c) * X(g * channels + c), read by their consumer
- * at channel / outputs and channel % outputs, have fewer and wider groups. */
+ * In: groups with layouts. Out: the same tasks; anchors C'[.., g, o, ..] = sum over taps and channels c of W(g, o,
+ * c) * X(g * channels + c), read by their consumer at channel / outputs and channel % outputs, have fewer and wider
+ * groups. */
 #include "opt/opt.h"
 
 typedef const struct twir_expr *E;

@@ -734,7 +734,9 @@ static void check_graph(void *arg)
 	if (w->target->l2_bytes == 0 && pick(2)) /* no block: nothing lies channels last */
 		for (int i = 0; i < d.list.n; i++)
 			map_set_ptr(&groups.row_major, d.list.at[i].compute->out, w);
+	opt_convert(&groups, w->g->m);
 	opt_layout(&d, &groups);
+	opt_widen_groups(&groups, w->g->m, w->target);
 	opt_chain(&groups, w->g->m, w->target);
 	got.groups = lowered.groups = &groups;
 	w->definitions = d.list.n;

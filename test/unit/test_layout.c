@@ -304,6 +304,16 @@ static void test_transposed(void **state)
 		  "g = ConvTranspose b 24 k3,3 p2 d2 g2", "h = Tanh g", "v = ConvTranspose h 24 k3,3 g24"));
 }
 
+/* Inputs and outputs that lie row-major around convolutions that work on copies: read by several, stored by one, both. */
+static void test_converted(void **state)
+{
+	(void)state;
+	check("1,17,6,W", 4, 2, DIMS(1, 17, 6, 7, 1, 17, 6, 4), "y,z,u,v,t,s",
+	      NET("y = Conv x 20 k3,3 p1", "a = Conv x 18 k5,5 p2 s2", "z = Relu a", "b = Conv x 17 k5,5 p2 g17",
+		  "c = Tanh b", "u = Conv c 33 k3,3", "v = ConvTranspose y 16 k4,4 s2 p1", "d = MaxPool x k3,3 s1 p1",
+		  "e = Concat d x", "t = Conv e 16 k3,3 p1", "s = Conv u 7 k1,1"));
+}
+
 static void test_symbolic_sizes(void **state)
 {
 	(void)state;
@@ -435,6 +445,7 @@ int main(void)
 		cmocka_unit_test(test_depthwise),
 		cmocka_unit_test(test_groups_and_dilations),
 		cmocka_unit_test(test_transposed),
+		cmocka_unit_test(test_converted),
 		cmocka_unit_test(test_symbolic_sizes),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_one_axis),
