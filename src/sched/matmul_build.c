@@ -96,11 +96,13 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 		next = twir_cond(m, twir_lt(m, twir_mod(m, n->block, twir_index(m, inner)), twir_index(m, inner - 1)),
 				 next, twir_add(m, p->K, twir_mul(m, n->turn, twir_index(m, inner * q->kc))));
 	const struct twir_expr *stretch = twir_mul(m, twir_mul(m, n->strip, twir_index(m, q->kc)), step);
-	for (int64_t at = 0; at < (n->reach ? 1 : reach); at += line) {
-		const struct twir_expr *index[TWIR_MAX_RANK];
+	for (int64_t at = 0; at < (n->reach ? q->nr : reach); at += line) {
+		const struct twir_expr *index[TWIR_MAX_RANK], *beyond = twir_index(m, at);
 		const struct twir_expr *j = twir_add(m, stretch, twir_mul(m, kk, step));
-		const int rank = mm_b_place(p, twir_add(m, n->first_panel, n->panel), next,
-					    twir_add(m, j, twir_index(m, at)), index);
+		if (n->reach && at > 0) /* where many strips share, once more the line that was asked for */
+			beyond = twir_min(m, beyond, n->reach);
+		const int rank =
+			mm_b_place(p, twir_add(m, n->first_panel, n->panel), next, twir_add(m, j, beyond), index);
 		twir_append(&list, twir_prefetch(m, p->b.tensor, rank, index));
 	}
 	return list;
@@ -364,12 +366,11 @@ static struct twir_stmt *sweep(const struct mm_problem *p, const struct mm_plan 
 	return q->outer > 1 ? tw_for(m, turn, twir_index(m, q->outer), body) : body;
 }
 
-/* A strip asks for so much in a step that all strips of the item ask for the whole block, but for one line at most. */
+/* A strip asks for so much in a step that all strips of the item ask for the whole block. */
 static struct twir_stmt *let_reach(const struct mm_problem *p, const struct mm_plan *q, struct nest *n)
 {
 	struct twir_module *m = p->m;
-	const int line = 64 / twir_scalar_bytes(p->type);
-	const struct twir_expr *sharers = twir_max(m, n->strips, twir_index(m, (q->nr + line - 1) / line));
+	const struct twir_expr *sharers = twir_max(m, n->strips, twir_index(m, 1));
 	return tw_let_new(m, "reach", twir_ceildiv(m, twir_index(m, q->nr), sharers), &n->reach);
 }
 

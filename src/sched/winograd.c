@@ -221,13 +221,17 @@ static double terms(int rows, int columns, const double matrix[TW_WINOGRAD_MOST]
 	return n;
 }
 
-enum { MIDDLING = 80, FAR_BYTES = 7 }; /* a map's side that is not known; bytes a cycle from beyond the L2 cache */
+enum {
+	MIDDLING = 256,
+	FAR_BYTES = 7
+}; /* what a symbol is taken for, mostly the picture's side; bytes a cycle from beyond the L2 cache */
 
 /* Cycles, roughly: multiply-adds at 90% of two a cycle, weights streamed once from beyond L2, transforms one operation a cycle. */
 double tw_winograd_cost(const struct tw_winograd *w, const struct tw_target *t, int mh, int mw)
 {
-	const double images = size_or(w->images, 1), h = size_or(w->out[0], MIDDLING),
-		     wd = size_or(w->out[1], MIDDLING);
+	struct twir_module *m = w->task->m;
+	const double images = size_or(w->images, 1), h = (double)tw_size_about(m, w->out[0], MIDDLING),
+		     wd = (double)tw_size_about(m, w->out[1], MIDDLING);
 	const double c = size_or(w->channels, 64), lanes = t->lanes, co = size_or(w->filters, 64);
 	const double out_vectors = (double)(int64_t)((co + lanes - 1) / lanes), in_vectors = c / lanes;
 	if (mh == 1 && mw == 1) {
