@@ -21,6 +21,7 @@ import numpy as np
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOOL = os.path.join(os.environ.get("TILEWRIGHT_BUILD", os.path.join(ROOT, "build")), "tilewright")
 FOLDER = os.path.join(ROOT, "examples", "programs")
+NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -88,6 +89,11 @@ CASES = {
                          lambda A: {"T": A.T}),
     "softmax": (lambda rng, r, c: {"X": randoms(rng, r, c)}, ROWS, softmax),
     "softmax_gpu": (lambda rng, r, c: {"X": randoms(rng, r, c)}, ROWS, softmax),
+    "transpose_gpu": (lambda rng, m, n: {"A": randoms(rng, m, n)}, [(1, 1), (32, 32), (70, 45), (33, 100)],
+                      lambda A: {"T": A.T}),
+    "matmul_f16_gpu": (lambda rng, m, n, k: {name: x.astype(np.float16) for name, x in product(rng, m, n, k).items()},
+                       [(1, 1, 1), (16, 8, 16), (70, 65, 37), (3, 4, 0)], multiplied),
+    "sum_gpu": (lambda rng, n: {"X": randoms(rng, n)}, [(1,), (1024,), (5000,), (0,)], lambda X: {"S": X.sum()}),
     "row_sums_gpu": (lambda rng, r, c: {"X": randoms(rng, r, c)}, ROWS + [(3, 0)], lambda X: {"S": X.sum(axis=1)}),
     "conv_plain": (image, IMAGES, convolution),
     "conv_matmul": (image, IMAGES, convolution),
@@ -165,7 +171,7 @@ def check_cuda(name, path, counts):
             with open(source, "w") as f:
                 f.write(text)
             codes = [f"-gencode=arch=compute_{arch[3:]},code={arch}" for arch in archs]
-            command = ["nvcc", *codes, "-fatbin", "-Xptxas", "-v", "-o", os.path.join(place, "k.bin"), source]
+            command = [NVCC, *codes, "-fatbin", "-Xptxas", "-v", "-o", os.path.join(place, "k.bin"), source]
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         spills = SPILLS.findall(done.stderr + done.stdout)
         for arch in archs:
@@ -182,7 +188,8 @@ def check_quotients(name, path, for_gpu, counts):
     for language in ("cuda", "opencl") if for_gpu else ("c",):
         texts[language] = tool(path, "--emit", language)
     for what, done in texts.items():
-        body = re.sub(r"#[^\n]*|/\*[\s\S]*?\*/", "", done.stdout)
+        kernels = done.stdout[max(0, done.stdout.find("/* program ")):]  # behind the helpers of a language
+        body = re.sub(r"#[^\n]*|/\*[\s\S]*?\*/", "", kernels)
         left = [m.group() for m in QUOTIENT.finditer(body) if int(m.group(1)) & (int(m.group(1)) - 1) == 0]
         counts.one(done.returncode == 0 and body and not left, f"{name}, {what}: {left[:3]} {done.stderr.strip()[:300]}")
 
@@ -218,7 +225,7 @@ def main():
     files = {name[:-3] for name in os.listdir(FOLDER) if name.endswith(".tw")}
     counts.one(files == set(CASES), f"files and tests differ: {sorted(files ^ set(CASES))}")
     gpu = [["interp"], ["opencl"]] if has_device() else [["interp"]]
-    nvcc = shutil.which("nvcc")
+    nvcc = NVCC
     if not nvcc:
         print("CUDA is left out: there is no nvcc")
     cpu = cpu_engines()

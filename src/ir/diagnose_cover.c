@@ -155,7 +155,13 @@ void twird_bind(struct twird *d, const struct twird_event *e, const struct twird
 		handed |= f->levels;
 	const unsigned thread = 1u << TWIR_THREAD, parts = 1u << TWIR_WARP | 1u << TWIR_LANE;
 	handed |= handed & thread ? parts : (handed & parts) == parts ? thread : 0;
+	struct twir_facts f;
+	twir_facts_init(&f, d->m);
+	twird_enter(&f, above);
 	for (int i = 0; i < p->nlevels; i++) {
+		const struct twir_range one = twir_range_of(&f, twir_worker(d->m, p->levels[i]));
+		if (above && one.lo == one.hi) /* a guard around both leaves one of them */
+			continue;
 		/* outside a region the core runs alone */
 		if (!(workers >> p->levels[i] & 1) || handed >> p->levels[i] & 1 ||
 		    (!d->gpu && p->levels[i] == TWIR_LANE))
