@@ -82,7 +82,7 @@ CASES = {
     "vector_add_gpu": (pair, [(1,), (1023,), (2500,)], added),
     "matmul_naive": (product, PRODUCTS, multiplied),
     "matmul_naive_gpu": (product, PRODUCTS, multiplied),
-    "matmul_cpu": (linear, LINEARS + [(6, 7, 0)], linear_relu),
+    "matmul_cpu": (linear, LINEARS + [(6, 7, 0), (9, 49, 800)], linear_relu),
     "matmul_gpu": (linear, [(1, 1, 1), (130, 140, 37), (20, 128, 16), (3, 4, 0)], linear_relu),
     "matmul_async_gpu": (linear, [(1, 1, 1), (130, 140, 37), (20, 128, 16), (3, 4, 0)], linear_relu),
     "cooperative_load": (lambda rng, m, k: {"A": randoms(rng, m, k)}, [(64, 8), (1, 1), (100, 21)],

@@ -245,7 +245,7 @@ static void store(struct cgen *g, const struct twir_stmt *s)
 }
 
 /* For reading, into the second-level cache: what comes from farther would hold the few places of the first level
- * that lines on their way take. */
+ * that lines on their way take. What is near by its name comes from the second. */
 static void prefetch(struct cgen *g, const struct twir_stmt *s)
 {
 	if (g->uses->d->words) /* a hint, which GPUs do not need */
@@ -256,7 +256,7 @@ static void prefetch(struct cgen *g, const struct twir_stmt *s)
 		cgen_bits_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
 	else
 		cgen_pointer(g, s->u.prefetch.tensor, s->u.prefetch.n, s->u.prefetch.index);
-	buf_puts(&g->out, ", 0, 2);\n");
+	buf_puts(&g->out, s->u.prefetch.near ? ", 0, 3);\n" : ", 0, 2);\n");
 }
 
 static void loop(struct cgen *g, const struct twir_stmt *s)

@@ -298,13 +298,14 @@ struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n
 }
 
 struct twir_stmt *twir_prefetch(struct twir_module *m, struct twir_tensor *t, int n,
-				const struct twir_expr *const *index)
+				const struct twir_expr *const *index, bool near)
 {
 	const char *why = twir_bad_prefetch(t, n, index);
 	TW_CHECK(!why, "prefetch of %s: %s", t->name, why);
 	struct twir_stmt *s = twir_stmt_new(m, TWIR_PREFETCH);
 	s->u.prefetch.tensor = t;
 	s->u.prefetch.n = n;
+	s->u.prefetch.near = near;
 	s->u.prefetch.index = ARENA_ARRAY(m->arena, const struct twir_expr *, n);
 	for (int i = 0; i < n; i++)
 		s->u.prefetch.index[i] = index[i];

@@ -184,8 +184,9 @@ enum twir_stmt_kind {
 	TWIR_IF,	 /* if cond { body } else { other } */
 	TWIR_SPECIALISE, /* specialise cond { body }: means its body */
 	TWIR_BARRIER,	 /* barrier LEVEL; */
-	TWIR_PREFETCH, /* prefetch tensor[index..];  a hint: load it into the nearest cache; changes nothing, and the element need not
-			    exist; in a lane region it speaks of lane 0's element. The indices load nothing. */
+	TWIR_PREFETCH, /* prefetch tensor[index..] near;  a hint: load it into the second-level cache, near: into the first; changes
+			    nothing, and the element need not exist; in a lane region it speaks of lane 0's element. The indices
+			    load nothing. */
 	TWIR_COMMIT, /* commit;  ends a group of asynchronous copies */
 	TWIR_WAIT,   /* wait N;  for all groups but the N latest */
 	TWIR_MMA,    /* mma SHAPE d[..], a[..], b[..];  one matrix instruction of a warp */
@@ -259,6 +260,7 @@ struct twir_stmt {
 			struct twir_tensor *tensor; /* in, out or shared */
 			int n;
 			const struct twir_expr **index;
+			bool near; /* into the first-level cache, not the second */
 		} prefetch;
 		struct {
 			int pending;
@@ -477,7 +479,7 @@ struct twir_stmt *twir_let(struct twir_module *m, struct twir_var *v, const stru
 struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index,
 			     const struct twir_expr *value, const struct twir_expr *mask);
 struct twir_stmt *twir_prefetch(struct twir_module *m, struct twir_tensor *t, int n,
-				const struct twir_expr *const *index);
+				const struct twir_expr *const *index, bool near);
 struct twir_stmt *twir_copy_async(struct twir_module *m, struct twir_tensor *t, int n,
 				  const struct twir_expr *const *index,
 				  const struct twir_expr *value); /* value: a load, or cond ? load : else */

@@ -14,9 +14,9 @@ static const char *const reserved[] = {
 
 /* Words that only stand where no name can: names may be called so. */
 static const char *const free_words[] = {
-	"multiple", "from",    "alias",	 "layout",  "mirrors", "row",	 "column",
-	"strides",  "blocked", "local",	 "swizzle", "with",    "buffer", "call",
-	"copy",	    "async",   "commit", "wait",    "mma",     "const",	 "lanes",
+	"multiple", "from",  "alias",	"layout", "mirrors", "row",   "column", "strides",
+	"blocked",  "local", "swizzle", "with",	  "buffer",  "call",  "copy",	"async",
+	"commit",   "wait",  "mma",	"near",	  "const",   "lanes",
 };
 
 const char *twir_word(int i)

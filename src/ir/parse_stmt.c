@@ -322,11 +322,12 @@ static struct twir_stmt *parse_prefetch(struct twir_parser *p, const struct twir
 		n = twir_parse_index(p, t, index, &wide);
 		twir_expect(p, "]", NULL);
 	}
+	const bool near = twir_take(p, "near");
 	twir_expect(p, ";", NULL);
 	const char *why = wide ? "one element is named, not several" : twir_bad_prefetch(t, n, index);
 	if (why)
 		twir_fail(p, at, "prefetch X[i, j];", "prefetch of '%s' (rank %d): %s", name, t->rank, why);
-	struct twir_stmt *s = twir_prefetch(p->m, t, n, index);
+	struct twir_stmt *s = twir_prefetch(p->m, t, n, index, near);
 	s->line = at->line;
 	s->column = at->column;
 	return s;

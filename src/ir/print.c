@@ -222,7 +222,7 @@ static void put_stmt(struct twir_printer *p, const struct twir_stmt *s, int dept
 			twir_print_list(p, s->u.prefetch.n, s->u.prefetch.index);
 			buf_putc(&p->b, ']');
 		}
-		buf_puts(&p->b, ";\n");
+		buf_puts(&p->b, s->u.prefetch.near ? " near;\n" : ";\n");
 		break;
 	case TWIR_COMMIT:
 		buf_puts(&p->b, "commit;\n");

@@ -32,7 +32,7 @@ static struct twir_stmt *place_stmt(struct twir_rewriter *r, const struct twir_s
 	for (int i = 0; i < n; i++)
 		index[i] = twir_rewrite_expr(r, store ? s->u.store.index[i] : s->u.prefetch.index[i]);
 	return store ? twir_store(r->m, t, n, index, twir_rewrite_expr(r, s->u.store.value), NULL)
-		     : twir_prefetch(r->m, t, n, index);
+		     : twir_prefetch(r->m, t, n, index, s->u.prefetch.near);
 }
 
 /* A copy of the program over the tensors of `tensors`, with sizes in the place of symbols. */

@@ -102,7 +102,7 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 	if (s->kind == TWIR_PREFETCH) {
 		struct twir_stmt *c = twp_walk_stmt(w, s);
 		const struct twir_expr *at = offset(f, c->u.prefetch.tensor, c->u.prefetch.n, c->u.prefetch.index);
-		twp_list_add(out, twir_prefetch(w->m, c->u.prefetch.tensor, 1, &at));
+		twp_list_add(out, twir_prefetch(w->m, c->u.prefetch.tensor, 1, &at, c->u.prefetch.near));
 		return true;
 	}
 	if (s->kind != TWIR_STORE || !is_memory(s->u.store.tensor))

@@ -230,7 +230,7 @@ static void block(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt
 		case TWIR_PREFETCH: {
 			TW_CHECK(s->u.prefetch.n == 1, "indices are flat");
 			const struct twir_expr *at = twp_index_of_first(k, c, s->u.prefetch.index[0]);
-			twp_list_add(out, twir_prefetch(k->m, s->u.prefetch.tensor, 1, &at));
+			twp_list_add(out, twir_prefetch(k->m, s->u.prefetch.tensor, 1, &at, s->u.prefetch.near));
 			break;
 		}
 		case TWIR_FORMAP:

@@ -22,12 +22,13 @@ void *twrt_alloc(int64_t bytes)
 	/* Overcommitting kernels promise anything; small requests are not worth the look. */
 	if (bytes > (int64_t)64 << 20 && bytes > twrt_memory_limit())
 		return NULL;
-	const size_t align = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : TWRT_ALIGN;
-	const size_t size = ((size_t)(bytes ? bytes : 1) + TWRT_ALIGN - 1) / TWRT_ALIGN * TWRT_ALIGN;
+	/* From a megabyte on, whole huge pages: a tile's panels and rows lie in hundreds of small ones. */
+	const size_t align = bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : TWRT_ALIGN;
+	const size_t size = ((size_t)(bytes ? bytes : 1) + align - 1) / align * align;
 	void *at = NULL;
 	if (posix_memalign(&at, align, size) != 0)
 		return NULL;
 	if (align == HUGE_PAGE)
-		madvise(at, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a wish; refusal costs only time */
+		madvise(at, size, MADV_HUGEPAGE); /* a wish; refusal costs only time */
 	return at;
 }

@@ -103,7 +103,7 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 			beyond = twir_min(m, beyond, n->reach);
 		const int rank =
 			mm_b_place(p, twir_add(m, n->first_panel, n->panel), next, twir_add(m, j, beyond), index);
-		twir_append(&list, twir_prefetch(m, p->b.tensor, rank, index));
+		twir_append(&list, twir_prefetch(m, p->b.tensor, rank, index, false));
 	}
 	return list;
 }

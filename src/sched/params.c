@@ -58,7 +58,7 @@ static struct twir_stmt *bind_prefetch(struct twir_rewriter *r, const struct twi
 		return &r->nothing;
 	for (int i = 0; i < s->u.prefetch.n; i++)
 		index[i] = twir_rewrite_expr(r, s->u.prefetch.index[i]);
-	return twir_prefetch(r->m, param, s->u.prefetch.n, index);
+	return twir_prefetch(r->m, param, s->u.prefetch.n, index, s->u.prefetch.near);
 }
 
 static struct twir_stmt *bind_store(struct twir_rewriter *r, const struct twir_stmt *s)

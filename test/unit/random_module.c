@@ -124,7 +124,7 @@ static struct twir_stmt *prefetch(struct gen *g)
 		if (index[i]->loads)
 			index[i] = gen_size(g);
 	}
-	return t->scope == TWIR_REGISTER ? let(g) : twir_prefetch(g->m, t, t->rank, index);
+	return t->scope == TWIR_REGISTER ? let(g) : twir_prefetch(g->m, t, t->rank, index, gen_chance(g, 50));
 }
 
 static struct twir_stmt *branch(struct gen *g, int depth)

@@ -182,6 +182,7 @@ static void refused(void **state)
 		{"program p(X: f32[4]) { prefetch X[0 +: 2]; }", ":1:24:", "one element"},
 		{"program p(X: index[4]) { prefetch X[X[0]]; }", ":1:26:", "loads nothing"},
 		{"program p() { register r: f32[1]; prefetch r[0]; }", ":1:35:", "not in memory"},
+		{"program p(X: f32[4]) { prefetch X[0] far; }", ":1:38:", "expected ';'"},
 		{"symbol N; const C = N + 1;", ":1:21:", "not known here"},
 		{"const C = 1; const C = 1;", ":1:20:", "already declared"},
 		{"const C = 1; symbol C;", ":1:21:", "already declared"},

@@ -5,7 +5,7 @@ if exists("b:current_syntax")
 endif
 
 syn keyword tilewrightDeclaration symbol const func tensor define program launch let map register shared buffer
-syn keyword tilewrightStatement for in on within if else specialise barrier prefetch return call with copy async commit wait mma
+syn keyword tilewrightStatement for in on within if else specialise barrier prefetch return call with copy async commit wait mma near
 syn keyword tilewrightModifier out alias from multiple layout mirrors ranks attrs where
 syn keyword tilewrightMapping repeat spatial project unroll vector plain
 syn keyword tilewrightLayout row column strides blocked local swizzle
