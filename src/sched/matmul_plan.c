@@ -43,19 +43,21 @@ static void plan_depth(struct mm_plan *q, const struct mm_problem *p, int depth)
 	q->blocks = tw_ceil_div(p->k_size, q->kc);
 }
 
-/* Terms that one accumulator adds up are about TW_SUM_PIECE (sched.h). */
+/* The accumulators of few rows are few, and what takes time there is B: shorter pieces cost nothing. Otherwise about TW_SUM_PIECE (sched.h). */
 static void plan_pieces(struct mm_plan *q, const struct mm_problem *p)
 {
+	enum { FEW_ROWS = 2, SHORT = 4 };
+	const int64_t shorter = (p->row < 0 || (p->m_known && p->m_size <= FEW_ROWS)) ? SHORT : 1;
 	int64_t whole = p->nested ? tw_size_or(p->extent[p->nfold - 1], 0) : p->k_known ? q->kc : 0;
 	if (p->exact || !twir_is_float(p->type))
 		return;
-	q->piece = whole ? tw_sum_piece(whole) : TW_SUM_PIECE;
+	q->piece = whole ? tw_sum_piece(whole, TW_SUM_PIECE / shorter) : TW_SUM_PIECE / shorter;
 	if (!p->nested)
 		return;
 	q->apart = p->nfold - 1;
 	while (q->apart > 0 && !q->piece) {
 		whole *= tw_size_or(p->extent[q->apart - 1], TW_SUM_PIECE);
-		if (tw_sum_piece(whole))
+		if (tw_sum_piece(whole, TW_SUM_PIECE / shorter))
 			break;
 		q->apart--;
 	}

@@ -94,18 +94,19 @@ static void see_fold(void *arg, const struct twir_expr *e)
 	}
 }
 
-/* Declares a register tensor of `size` elements that mirrors map, filled with the fold's neutral element. */
+/* Declares a register tensor of `size` elements that mirrors map, filled with what is neutral to the fold. */
 static struct twir_tensor *accumulator(struct twir_module *m, const char *name, const struct twir_expr *fold,
-				       int64_t size, const struct twir_map *map, struct twir_stmt **body)
+				       struct twir_type type, int64_t size, const struct twir_map *map,
+				       struct twir_stmt **body)
 {
 	const struct twir_expr *shape[] = {twir_index(m, size)};
-	struct twir_tensor *t = twir_tensor_new(m, name, (enum twir_scalar)fold->type.scalar, 1, shape, TWIR_REGISTER);
+	struct twir_tensor *t = twir_tensor_new(m, name, (enum twir_scalar)type.scalar, 1, shape, TWIR_REGISTER);
 	struct twir_var *j = tw_loop_var(m, "j");
 	const struct twir_expr *je = twir_var(m, j);
 	t->mirrors = map;
 	twir_append(body, tw_declare(m, t));
 	twir_append(body, tw_formap(m, 1, &j, map, 1, LANE, NULL,
-				    twir_store(m, t, 1, &je, twir_neutral(m, fold->op, fold->type), NULL)));
+				    twir_store(m, t, 1, &je, twir_neutral(m, fold->op, type), NULL)));
 	return t;
 }
 
@@ -180,7 +181,7 @@ static struct twir_stmt *fold_on_lanes(const struct rule *r, struct lane_fold *l
 		extent = twir_min(m, twir_index(m, PIECE), twir_sub(m, extent, first));
 	}
 	struct twir_stmt *body = NULL;
-	struct twir_tensor *part = accumulator(m, "sum", l->fold, l->step, l->tile, &body);
+	struct twir_tensor *part = accumulator(m, "sum", l->fold, l->fold->type, l->step, l->tile, &body);
 	const struct twir_expr *je = twir_var(m, l->j);
 	twir_append(&body, tw_for(m, inner, extent, add_to(r, l, part, element)));
 	twir_append(&body, add_to(r, l, acc, twir_load(m, part, 1, &je)));
@@ -218,7 +219,7 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 	const struct twir_expr *value = n->value;
 	for (int i = 0; i < nfolds; i++) {
 		const struct twir_expr *fold = folds[i];
-		struct twir_tensor *acc = accumulator(m, "acc", fold, step, tile, &body);
+		struct twir_tensor *acc = accumulator(m, "acc", fold, fold->type, step, tile, &body);
 		struct lane_fold l = {
 			.fold = fold, .j = tw_loop_var(m, "j"), .step = step, .tile = tile, .bound = bound};
 		tw_nest_init(&l.f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
@@ -248,7 +249,16 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 	return tw_program_new(m, r->name, cores, r->lanes, body);
 }
 
-/* Lanes hold partial results of one element: part[lane], combined in halves at the end. */
+/* e as f64: of a product of two f32, exactly. */
+static const struct twir_expr *widened(struct twir_module *m, const struct twir_expr *e)
+{
+	if (e->kind != TWIR_Mul)
+		return twir_cast(m, TWIR_F64, e);
+	return twir_mul(m, twir_cast(m, TWIR_F64, e->arg[0]), twir_cast(m, TWIR_F64, e->arg[1]));
+}
+
+/* Lanes hold partial results of one element: part[lane], combined in halves at the end. A long sum is made in f64: there is one accumulator, and what
+ * takes time is the wait for it, or for memory. */
 static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const struct twir_expr *const *folds)
 {
 	struct twir_module *m = r->m;
@@ -259,22 +269,26 @@ static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const st
 	const struct twir_expr *value = n->value;
 	for (int i = 0; i < nfolds; i++) {
 		const struct twir_expr *fold = folds[i];
-		struct twir_tensor *part = accumulator(m, "part", fold, r->lanes, one, &body);
 		struct tw_nest f;
 		tw_nest_init(&f, m, fold->n - 1, fold->u.axes, fold->arg + 1, fold->arg[0]);
+		const bool wide = fold->type.scalar == TWIR_F32 && is_long_sum(&f, fold);
+		struct twir_tensor *part = accumulator(m, "part", fold, wide ? twir_scalar_type(TWIR_F64) : fold->type,
+						       r->lanes, one, &body);
 		tw_nest_order_loads(&f, r->lanes);
 		tw_nest_merge(&f, NULL);
 		tw_nest_flatten_short(&f, r->lanes);
 		const struct twir_expr *rows[] = {twir_ceildiv(m, f.extent[f.rank - 1], lanes[0])};
 		const struct twir_map *map = twir_compose(m, twir_repeat(m, 1, rows, NULL), one);
-		struct twir_stmt *step = twir_store(
-			m, part, 1, &lane, tw_combine(m, r->t, fold->op, twir_load(m, part, 1, &lane), f.value), NULL);
+		const struct twir_expr *term = wide ? widened(m, f.value) : f.value,
+				       *before = twir_load(m, part, 1, &lane);
+		struct twir_stmt *step =
+			twir_store(m, part, 1, &lane, tw_combine(m, r->t, fold->op, before, term), NULL);
 		step = tw_formap(m, 1, &f.var[f.rank - 1], map, 1, LANE, &f.extent[f.rank - 1], step);
 		twir_append(&body, fold_loops(m, &f, f.rank - 1, step));
 		const struct twir_expr *zero = twir_index(m, 0), *total;
 		twir_append(&body,
 			    tw_let_new(m, "total", twir_reduce(m, fold->op, twir_load(m, part, 1, &zero)), &total));
-		value = tw_swapped(m, value, fold, total);
+		value = tw_swapped(m, value, fold, wide ? twir_cast(m, TWIR_F32, total) : total);
 	}
 	twir_append(&body, twir_store(m, r->c->out, n->nplaces, n->place, value, NULL));
 	int64_t block[TWIR_MAX_RANK];

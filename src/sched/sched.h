@@ -180,9 +180,9 @@ static inline int64_t tw_most(int64_t a, int64_t b)
  * pieces, as far as that is nearly free: registers have to be emptied and filled in between. (Measured on one AVX-512 core: pieces of 192 cost nothing,
  * of 128 one in a hundred, of 64 four.) Returns the length of a piece, 0: all n at a stretch. */
 enum { TW_SUM_PIECE = 160 };
-static inline int64_t tw_sum_piece(int64_t n)
+static inline int64_t tw_sum_piece(int64_t n, int64_t about)
 {
-	const int64_t pieces = (n + TW_SUM_PIECE / 2) / TW_SUM_PIECE;
+	const int64_t pieces = (n + about / 2) / about;
 	return pieces < 2 ? 0 : tw_ceil_div(tw_ceil_div(n, pieces), 8) * 8;
 }
 int tw_cost(const struct twir_expr *e); /* arithmetic operations an element costs; calls count 20 */

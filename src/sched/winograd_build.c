@@ -131,7 +131,7 @@ static struct twir_stmt *multiply(const struct tw_winograd_tiles *x, int mr, int
 	struct twir_var *e = tw_loop_var(m, "e"), *panel = tw_loop_var(m, "panel"), *ti = tw_loop_var(m, "ti"),
 			*k = tw_loop_var(m, "k"), *piece = tw_loop_var(m, "piece");
 	const struct twir_expr *ee = twir_var(m, e), *pe = twir_var(m, panel), *ke = twir_var(m, k), *v[2];
-	const int64_t length = tw_sum_piece(tw_size_or(x->w->channels, 0));
+	const int64_t length = tw_sum_piece(tw_size_or(x->w->channels, 0), TW_SUM_PIECE);
 	const struct twir_expr *terms = x->w->channels, *pieces = twir_index(m, 1);
 	if (length) {
 		const struct twir_expr *L = twir_index(m, length), *begin = twir_mul(m, twir_var(m, piece), L);
