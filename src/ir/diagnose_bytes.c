@@ -27,7 +27,8 @@ struct owned {
 	const struct twird_event *of;
 	struct twird_event e;
 	struct twird_binders b;
-	unsigned workers; /* bits of binders */
+	unsigned workers;	   /* bits of binders */
+	int64_t only[TWIR_LEVELS]; /* the one worker that comes here, by a condition; -1: several may */
 };
 
 static struct twir_var *fresh(struct twird *d, const char *name)
@@ -158,6 +159,8 @@ static void raw_workers(struct bytes *x, struct owned *o)
 	twir_facts_init(&facts, d->m);
 	twird_launch(d, &facts);
 	twird_enter(&facts, o->of->frame);
+	for (int l = 0; l < TWIR_LEVELS; l++)
+		o->only[l] = -1;
 	for (int i = 0; i < d->p->nlevels; i++) {
 		const enum twir_level l = d->p->levels[i];
 		if (!d->gpu && l == TWIR_LANE)
@@ -172,6 +175,8 @@ static void raw_workers(struct bytes *x, struct owned *o)
 		const struct twir_range r = twir_range_of(&facts, w);
 		if (r.lo != r.hi)
 			bind(x, o, w->u.var, d->p->extents[i], true);
+		else
+			o->only[l] = r.lo;
 	}
 }
 
@@ -273,8 +278,8 @@ static bool take_apart(struct bytes *x, const struct twird_event *e, struct owne
 	twir_subst_init(&put, d->m);
 	raw_workers(x, o);
 	frames(x, o, e->frame, &put);
-	if (x->failed)
-		return false;
+	if (x->failed || o->workers == 0) /* one worker does it all */
+		return !x->failed;
 	flatten(x, o, each);
 	for (int k = 0; k < o->e.n; k++)
 		o->e.index[k] = twir_subst_expr(&put, o->e.index[k]);
@@ -349,7 +354,9 @@ static bool same_digits(struct twird *d, const struct owned *a, const struct own
 
 static bool same_owner(struct twird *d, const struct owned *a, const struct owned *b)
 {
-	if (a->workers == 0 && b->workers == 0) /* one worker does both */
+	if (memcmp(a->only, b->only, sizeof(a->only)) != 0 || (a->workers == 0) != (b->workers == 0))
+		return false;
+	if (a->workers == 0) /* one worker does both */
 		return true;
 	if (a->e.n != b->e.n)
 		return false;

@@ -107,6 +107,8 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 	}
 	if (s->kind != TWIR_STORE || !is_memory(s->u.store.tensor))
 		return false;
+	if (s->u.store.n == 1 && s->u.store.index[0]->type.lanes > 1) /* a scatter: offsets into the storage already */
+		return false;
 	struct twir_stmt *c = twp_walk_stmt(w, s);
 	const struct twir_expr *at =
 		wide_offset(f, c->u.store.tensor, c->u.store.n, c->u.store.index, c->u.store.value->type.lanes);

@@ -88,6 +88,10 @@ static void refused(void **state)
 		 "elements of 'Y' (i4) share bytes"},
 		{"program p(X: f32[8], out Y: f32[8]) launch block(1), thread(8) { Y[thread] = X[thread]; }",
 		 "a launch on blocks, which is for a GPU"},
+		/* each by one core item, but by different ones */
+		{"program p(X: f32[8], out Y: i4[8]) launch core(2) {\n"
+		 "  if core == 0 { Y[0] = i4(X[0]); }\n  if core == 1 { Y[1] = i4(X[1]); }\n}",
+		 "elements of 'Y' (i4) share bytes"},
 	};
 	for (int i = 0; i < TW_COUNT(cases); i++) {
 		struct job j = {.a = arena_new(), .text = cases[i].text, .target = support_target(TW_ISA_AVX2, 8)};
@@ -104,6 +108,8 @@ static void whole_bytes(void **state)
 {
 	(void)state;
 	static const char *const texts[] = {
+		"program p(X: f32[8], out Y: i4[2, 8] layout strides(1, 3)) launch core(2) {\n"
+		"  if core == 1 { for i in repeat(8) { Y[0, i] = i4(X[i]); Y[1, i] = i4(X[i]); } }\n}",
 		"program p(X: f32[8], out Y: i4[8]) launch core(1) { for i in repeat(8) { Y[i] = i4(X[i]); } }",
 		"program p(X: f32[8], out Y: u2[8]) launch core(2) {\n"
 		"  for (i) in spatial(2) * repeat(4) on core { Y[i] = u2(X[i]); }\n}",
