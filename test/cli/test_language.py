@@ -125,6 +125,12 @@ GPU = [
   let y = shfl_xor(x, 5) + shfl_up(x, 3) - shfl_down(x, 7) * shfl_idx(x, 9);
   barrier warp;
   Y[32 * warp + lane] = third(y);"""),
+    one("wide", ["X: f32[128]", "I: i4[128]", "J: u8[32]", "out Y: f32[128]", "out Z: i4[128]", "out W: f32[32]"], "block(1), thread(32)",
+        """  register v: f32x4[1];
+  v[0] = X[4 * thread +: 4 where iota_i32(4) < splat(i32(thread) % 5i32, 4) else 0.5];
+  Y[4 * thread +: 4] = v[0] * 2.0 + f32(I[4 * thread +: 4]);
+  Z[4 * thread +: 4] = I[124 - 4 * thread +: 4];
+  W[thread] = reduce(add, v[0]) + extract(gather(X, iota_i32(4) + splat(i32(J[thread]) % 100i32, 4)), 2);"""),
     one("guards", ["X: f32[64]", "out Y: f32[64]"], "block(2), thread(32)", """  for (i) in spatial(2) * spatial(32) on (block, thread) within (64) {
     specialise i < 32 { prefetch X[i]; Y[i] = (i + 1 < 64 ? X[i + 1] : 2.0) + select(X[i] < 0.0, exp(X[i]), 1.0); }
   }"""),
