@@ -68,6 +68,16 @@ static bool find_tap(struct tw_winograd *w, struct twir_facts *f, int d, const s
 	return shifted(f, e, v, w->tap[d]);
 }
 
+/* The axis of the fold that e counts, from 0 or, in a part of the channels, from elsewhere; NULL: none. */
+static struct twir_var *channel_axis(const struct tw_winograd *w, struct twir_facts *f, const struct twir_expr *e)
+{
+	const struct twir_expr *fold = w->task->anchor->value;
+	for (int i = 0; i + 1 < fold->n; i++)
+		if (twir_uses_var(e, fold->u.axes[i]))
+			return shifted(f, e, fold->u.axes[i], NULL) ? fold->u.axes[i] : NULL;
+	return NULL;
+}
+
 /* The data's load: an index with the image, one with the channel, two that move with row and column. */
 static bool match_data(struct tw_winograd *w, struct twir_facts *f, const struct twir_expr *load)
 {
@@ -86,7 +96,7 @@ static bool match_data(struct tw_winograd *w, struct twir_facts *f, const struct
 			if (found[column] >= 0)
 				return false;
 			found[column] = d;
-		} else if (e->kind == TWIR_Var && e->u.var->kind == TWIR_AXIS && !is_var(e, w->image)) {
+		} else if (channel_axis(w, f, e)) {
 			if (channel >= 0)
 				return false;
 			channel = d;
@@ -107,7 +117,7 @@ static bool match_data(struct tw_winograd *w, struct twir_facts *f, const struct
 	for (int i = 0; i + 1 < fold->n; i++) {
 		struct twir_var *v = fold->u.axes[i];
 		int64_t size;
-		if (is_var(load->arg[channel], v)) {
+		if (v == channel_axis(w, f, load->arg[channel])) {
 			w->ci = v;
 			w->channels = fold->arg[i + 1];
 			used++;

@@ -153,6 +153,15 @@ static void put_line(struct net *n, const char *line)
 	} else if (!strcmp(op, "Concat")) {
 		put_attr_int(&attrs, "axis", 1);
 		*channels_of(n, out) = total;
+	} else if (!strcmp(op, "Slice")) { /* the channels from a third on */
+		const int64_t first = channels / 3, axis = 1, one = 1;
+		const int64_t *numbers[] = {&first, &channels, &axis};
+		for (int i = 0; i < 3; i++) {
+			const char *name = arena_printf(n->a, "%s_%d", w, i);
+			put_initializer(&n->graph, name, 1, &one, NULL, numbers[i], 1);
+			strcat(strcat(in, ","), name);
+		}
+		*channels_of(n, out) = channels - first;
 	} else if (!strcmp(op, "Transpose")) {
 		put_ints(&attrs, "perm", 4, (const int64_t[]){0, 2, 3, 1});
 	} else if (!strcmp(op, "Nearest") || !strcmp(op, "Linear")) {
@@ -304,6 +313,17 @@ static void test_transposed(void **state)
 		  "g = ConvTranspose b 24 k3,3 p2 d2 g2", "h = Tanh g", "v = ConvTranspose h 24 k3,3 g24"));
 }
 
+/* Convolutions of some of a tensor's channels, as a block with a shortcut splits them: windows, tiles of Winograd,
+ * channel by channel. */
+static void test_some_channels(void **state)
+{
+	(void)state;
+	check("1,3,H,11", 4, 2, DIMS(1, 3, 9, 11, 1, 3, 6, 11), "y,z",
+	      NET("a = Conv x 36 k1,1", "b = Relu a", "c = Slice b", "d = Conv c 17 k3,3 p1",
+		  "e = Conv c 24 k3,3 p1 g24", "f = Slice d", "g = Conv f 24 k1,3 p1", "h = Concat b d e",
+		  "y = Conv h 5 k1,1", "z = Conv g 6 k1,1"));
+}
+
 /* Inputs and outputs that lie row-major around convolutions that work on copies: read by several, stored by one, both. */
 static void test_converted(void **state)
 {
@@ -445,6 +465,7 @@ int main(void)
 		cmocka_unit_test(test_depthwise),
 		cmocka_unit_test(test_groups_and_dilations),
 		cmocka_unit_test(test_transposed),
+		cmocka_unit_test(test_some_channels),
 		cmocka_unit_test(test_converted),
 		cmocka_unit_test(test_symbolic_sizes),
 		cmocka_unit_test(test_parts),
