@@ -1,5 +1,5 @@
-/* rows_bits: helpers for elements of 4 and 2 bits. i counts elements from p; the lower bits of a byte come first. A store
- * leaves the rest of the byte as it is, and lanes follow each other. */
+/* rows_bits: helpers for elements of 4 and 2 bits. i counts elements from p; the lower bits of a byte come first. A
+ * store leaves the rest of the byte as it is, and lanes follow each other. */
 #include "cgen/dialect.h"
 
 #define T_BYTES (T_(I8) | T_(U8))

@@ -1,6 +1,6 @@
-/* program_bytes: parameters of packed types at the edge of a run, where each element has a byte: i8 for i4 and i2, u8 for
- * u4 and u2, the bits of an f4e2m1 in a u8. Input: a launch function; output: one whose parameters are bytes, which packs
- * inputs into buffers before its statements and takes outputs out of buffers behind them. */
+/* program_bytes: parameters of packed types at the edge of a run, where each element has a byte: i8 for i4 and i2, u8
+ * for u4 and u2, the bits of an f4e2m1 in a u8. Input: a launch function; output: one whose parameters are bytes,
+ * which packs inputs into buffers before its statements and takes outputs out of buffers behind them. */
 #include "compile/program_int.h"
 
 enum { CHUNK = 1024, THREADS = 32, EACH = 4 };

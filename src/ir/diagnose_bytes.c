@@ -1,8 +1,8 @@
 /* diagnose_bytes: elements of packed types share bytes, and two workers that store to one byte would undo each other's
- * stores. Input: the events of a program; output: the first store to a packed output of which it is not proved that each
- * byte belongs to one worker. An index is taken apart into the digits of its mapping, so that what a worker's number
- * chooses is told from what the worker runs through; then the numbers of bytes, not those of elements, must differ from
- * worker to worker. On a CPU the lanes of a core item follow each other, so they are no workers here. */
+ * stores. Input: the events of a program; output: the first store to a packed output of which it is not proved that
+ * each byte belongs to one worker. An index is taken apart into the digits of its mapping, so that what a worker's
+ * number chooses is told from what the worker runs through; then the numbers of bytes, not those of elements, must
+ * differ from worker to worker. On a CPU the lanes of a core item follow each other, so they are no workers here. */
 #include "ir/diagnose_int.h"
 
 #define VARS 64

@@ -1,9 +1,9 @@
-/* diagnose_copy: what asynchronous copies fill is touched only where they have arrived and all threads know. A copy is in
- * the group that the thread's next commit ends; a wait for all but n groups covers it when n + 1 commits or more lie
- * between; a barrier of the block behind the wait tells the others. The way from a copy to whoever touches the tensor is
- * written down, event by event, for a number of turns of the loops around them; commits, waits and barriers that may be
- * left out are not counted, and more of them, or more turns, would only make more copies arrive. Where a copy is not known
- * to have arrived it must fill other elements: double buffers, rings. */
+/* diagnose_copy: what asynchronous copies fill is touched only where they have arrived and all threads know. A copy is
+ * in the group that the thread's next commit ends; a wait for all but n groups covers it when n + 1 commits or more
+ * lie between; a barrier of the block behind the wait tells the others. The way from a copy to whoever touches the
+ * tensor is written down, event by event, for a number of turns of the loops around them; commits, waits and barriers
+ * that may be left out are not counted, and more of them, or more turns, would only make more copies arrive. Where a
+ * copy is not known to have arrived it must fill other elements: double buffers, rings. */
 #include "ir/diagnose_int.h"
 
 #define TURNS 8 /* as many are followed */
@@ -14,8 +14,8 @@ struct way {
 	bool waited, told;
 };
 
-/* Events from .. to - 1 that surely happen in a turn of `body` (NULL: the program's): no condition or loop around them but
- * those that are around `a` or `b` (NULL: nobody) too. */
+/* Events from .. to - 1 that surely happen in a turn of `body` (NULL: the program's): no condition or loop around them
+ * but those that are around `a` or `b` (NULL: nobody) too. */
 static void walk(struct way *w, int from, int to, const struct twird_frame *body, const struct twird_frame *a,
 		 const struct twird_frame *b)
 {

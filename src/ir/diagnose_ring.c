@@ -1,7 +1,7 @@
-/* diagnose_ring: what one turn of a loop stores and a later one reads, in a tensor with a part for each turn under way:
- * T[(s + q) % D] is stored in turn s, T[s % D] read. Input: a load that no store before it is known to reach. Proved where
- * the store reaches all of its part, wherever a later turn reads it, and the parts of the first q turns are stored before
- * the loop. */
+/* diagnose_ring: what one turn of a loop stores and a later one reads, in a tensor with a part for each turn under
+ * way: T[(s + q) % D] is stored in turn s, T[s % D] read. Input: a load that no store before it is known to reach.
+ * Proved where the store reaches all of its part, wherever a later turn reads it, and the parts of the first q turns
+ * are stored before the loop. */
 #include "ir/diagnose_int.h"
 
 /* The one loop around both whose turn is x. */
