@@ -123,6 +123,7 @@ void tw_hash128_hex(const void *at, size_t n, char out[33]);
 /* pages.c: gives back the whole pages within a part of a private, unwritten file mapping (read
    again when next looked at), or of memory whose content is not needed any more. */
 void tw_drop_pages(const void *at, int64_t bytes);
+void tw_trim(void); /* freed memory goes back to the system, where the allocator can */
 
 /* cgroup.c: what the control groups of this process grant: whole processors, rounded up; bytes. 0: no limit. root: "", or for tests a
    folder with proc and sys below it. */

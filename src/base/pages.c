@@ -1,8 +1,12 @@
 /* Pages of mapped files that nobody needs for now. */
 #include "base/base.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 void tw_drop_pages(const void *at, int64_t bytes)
 {
@@ -13,4 +17,11 @@ void tw_drop_pages(const void *at, int64_t bytes)
 	const uintptr_t end = ((uintptr_t)at + (uintptr_t)bytes) & ~mask;
 	if (end > first)
 		madvise((void *)first, end - first, MADV_DONTNEED); /* a wish: it saves memory or nothing */
+}
+
+void tw_trim(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }

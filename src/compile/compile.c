@@ -42,12 +42,22 @@ static void optimise(struct twc *c)
 	opt_remove_dead(c->g);
 }
 
+/* The weights were looked at; until they are packed, others need the memory more. */
+static void forget_weights(const struct twc *c, const void *model, int64_t bytes)
+{
+	if (c->o->file)
+		tw_drop_pages(model, bytes);
+	for (int i = 0; i < c->files.list.n; i++)
+		tw_drop_pages(c->files.list.at[i].at, c->files.list.at[i].bytes);
+}
+
 void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *folder)
 {
 	twc_progress(c, "reading the model", 0, 1);
 	twc_graph(c, model, bytes, folder); /* ONNX bytes -> graph */
 	optimise(c);			    /* graph -> graph */
-	opt_lower(c->g, &c->definitions);   /* graph -> compute definitions */
+	forget_weights(c, model, bytes);
+	opt_lower(c->g, &c->definitions); /* graph -> compute definitions */
 	if (!c->o->plain) {
 		opt_drop_checks(&c->definitions);
 		opt_merge_products(&c->definitions);
@@ -75,7 +85,7 @@ static bool compiler_progress(void *arg, int done, int all)
 	       (o->cancel && o->cancel(o->cancel_arg));
 }
 
-static int jobs_of(const struct twc *c)
+int twc_jobs(const struct twc *c)
 {
 	return c->o->jobs > 0 ? c->o->jobs : c->target.cores > 0 ? c->target.cores : 1;
 }
@@ -83,8 +93,7 @@ static int jobs_of(const struct twc *c)
 static void generate_code(struct twc *c)
 {
 	struct tw_error e;
-	if (tw_toolchain_find(&c->toolchain, &e) != TW_ERR_OK ||
-	    cpu_kernels_compile(c->texts, &c->toolchain, jobs_of(c), compiler_progress, c, &c->code, &e) != TW_ERR_OK)
+	if (cpu_kernels_finish(c->texts, compiler_progress, c, &c->code, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 }
 
@@ -112,22 +121,13 @@ static void release(void *arg, const void *data, int64_t bytes)
 	}
 }
 
-/* The weights were looked at; until they are packed, the C compilers need the memory more. */
-static void forget_weights(const struct job *j)
-{
-	if (j->c->o->file)
-		tw_drop_pages(j->model, j->bytes);
-	for (int i = 0; i < j->c->files.list.n; i++)
-		tw_drop_pages(j->c->files.list.at[i].at, j->c->files.list.at[i].bytes);
-}
-
 static void finish(struct job *j)
 {
 	struct twc *c = j->c;
 	struct tw_error e;
 	const struct twrt_code code = {c->code.object, (int64_t)c->code.object_bytes, (int)c->target.isa};
 	twc_progress(c, "computing constants", 0, 1);
-	if (twrt_bake(&c->plan, &code, jobs_of(c), release, j, j->image, j->image_bytes, &e) != TW_ERR_OK)
+	if (twrt_bake(&c->plan, &code, twc_jobs(c), release, j, j->image, j->image_bytes, &e) != TW_ERR_OK)
 		tw_raise_error(&e);
 }
 
@@ -144,9 +144,10 @@ static void pipeline(void *arg)
 				 c->o->isa);
 		tw_target_with_isa(&c->target, isa);
 	}
+	c->compiles = true;
 	twc_lowered(c, j->model, j->bytes, j->folder); /* ONNX bytes -> lowered programs -> C: see above */
-	forget_weights(j);
-	generate_code(c); /* C -> shared object */
+	tw_trim();				       /* the C compilers need it more */
+	generate_code(c);			       /* C -> shared object: what of it is not yet done */
 	if (c->o->keep)
 		twc_keep(c); /* tensors between steps -> outputs */
 	twc_plan(c);	     /* launches -> plan */
@@ -171,6 +172,7 @@ enum tw_code tw_compile(const void *model, int64_t bytes, const char *folder, co
 	const bool good = tw_try(e, pipeline, &j);
 	if (good)
 		twc_log(&c, TW_LOG_INFO, "compiled %d kernels in %.2f s", c.kernels.n, now() - c.started);
+	cpu_kernels_drop(c.texts);
 	tw_onnx_close(&c.files);
 	arena_free(c.arena);
 	return good ? TW_ERR_OK : e->code;

@@ -35,6 +35,7 @@ struct twc {
 	struct tw_groups groups;
 	VEC(struct twc_kernel) kernels; /* of the groups' launches, in order */
 	struct cpu_kernels *texts;	/* their C */
+	bool compiles;			/* C compilers start while programs are still being lowered */
 	struct tw_object code;
 	VEC(struct twc_value) value_symbols;
 	VEC(struct twir_var *) symbols; /* of the plan: those that some input's size tells */
@@ -51,6 +52,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 
 /* kernels.c: groups to kernels */
 void twc_kernels(struct twc *c);
+int twc_jobs(const struct twc *c); /* compilers or threads at once */
 
 /* Raises TW_ERR_CANCELLED when the caller asks to stop. */
 void twc_progress(struct twc *c, const char *stage, int done, int all);

@@ -94,11 +94,23 @@ static void make_kernels(struct twc *c, struct tw_group *g, struct tw_groups *al
 	twir_frame_free(&f);
 }
 
+/* Compilers run beside us; those that have ended make room for others. */
+static void compile_some(struct twc *c)
+{
+	struct tw_error e;
+	if (c->compiles && cpu_kernels_turn(c->texts, &e) != TW_ERR_OK)
+		tw_raise_error(&e);
+}
+
 void twc_kernels(struct twc *c)
 {
+	struct tw_error e;
 	struct tw_groups all = c->groups;
 	memset(&all.list, 0, sizeof(all.list));
 	c->texts = cpu_kernels_new(c->arena, &c->target);
+	if (c->compiles && (tw_toolchain_find(&c->toolchain, &e) != TW_ERR_OK ||
+			    cpu_kernels_begin(c->texts, &c->toolchain, twc_jobs(c), &e) != TW_ERR_OK))
+		tw_raise_error(&e);
 	for (int i = 0; i < c->groups.list.n; i++) {
 		struct tw_group *g = c->groups.list.at[i];
 		twc_progress(c, "scheduling", i, c->groups.list.n);
@@ -106,6 +118,7 @@ void twc_kernels(struct twc *c)
 			make_kernels(c, g, &all);
 		else
 			vec_push(c->arena, &all.list, g);
+		compile_some(c);
 	}
 	c->groups = all;
 }

@@ -98,32 +98,98 @@ static void shares_and_repeats(void **state)
 	assert_null(memmem(a.object, a.object_bytes, f->folder, strlen(f->folder)));
 }
 
-/* Programs that live no longer than until they were added give the same object as all at once. */
-static void one_by_one(void **state)
+/* Many programs, so that files are full before the last of them comes. */
+static struct twir_module *many(struct fixture *f)
 {
-	struct fixture *f = *state;
-	struct cpu_kernels *kernels = cpu_kernels_new(f->arena, &f->target);
-	struct tw_object all, o;
-	struct tw_error e;
-	for (int i = 0; i < f->m->programs.n; i++) {
+	enum { PROGRAMS = 90, TERMS = 40 };
+	struct tw_buf b;
+	buf_init(&b, f->arena);
+	buf_puts(&b, "symbol N;\n");
+	for (int i = 0; i < PROGRAMS; i++) {
+		buf_printf(&b, "program p%d(A: f32[N], out B: f32[N]) launch core(1) { for i in repeat(N) { B[i] = 0.0",
+			   i);
+		for (int t = 0; t < TERMS + i % 7; t++)
+			buf_printf(&b, " + A[i] * %d.5", i * 100 + t);
+		buf_puts(&b, "; } }\n");
+	}
+	return cgen_parse(f->arena, b.at);
+}
+
+/* Adds programs that live no longer than until they were added, while compilers run. */
+static enum tw_code add_in_turns(struct twir_module *m, struct cpu_kernels *kernels, struct tw_error *e)
+{
+	enum tw_code code = TW_ERR_OK;
+	for (int i = 0; i < m->programs.n && code == TW_ERR_OK; i++) {
 		struct twir_frame frame;
-		twir_frame_begin(f->m, &frame);
-		struct twir_program *p = arena_copy(f->m->arena, f->m->programs.at[i], sizeof(*p));
+		twir_frame_begin(m, &frame);
+		struct twir_program *p = arena_copy(m->arena, m->programs.at[i], sizeof(*p));
 		struct twir_subst s;
-		twir_subst_init(&s, f->m);
+		twir_subst_init(&s, m);
 		p->body = twir_subst_block(&s, p->body);
-		cpu_kernels_add(kernels, f->m, p);
-		twir_frame_end(f->m, &frame);
+		cpu_kernels_add(kernels, m, p);
+		twir_frame_end(m, &frame);
 		memset(p, 0xdd, sizeof(*p));
 		twir_frame_free(&frame);
+		code = cpu_kernels_turn(kernels, e);
 	}
-	assert_int_equal(cpu_kernels_compile(kernels, &f->tc, 2, NULL, NULL, &o, &e), TW_ERR_OK);
-	assert_int_equal(compile(f, 1, &all, &e), TW_ERR_OK);
-	assert_int_equal(o.nkernels, all.nkernels);
-	for (int i = 0; i < o.nkernels; i++)
-		assert_string_equal(o.names[i], all.names[i]);
-	assert_int_equal(o.object_bytes, all.object_bytes);
-	assert_memory_equal(o.object, all.object, o.object_bytes);
+	return code;
+}
+
+/* The same object as all at once, whatever compilers did meanwhile. */
+static void in_turns(void **state)
+{
+	struct fixture *f = *state;
+	struct twir_module *m = many(f);
+	struct tw_object all, o;
+	struct tw_error e;
+	assert_int_equal(
+		cpu_compile(f->arena, m, m->programs.n, m->programs.at, &f->target, &f->tc, 2, NULL, NULL, &all, &e),
+		TW_ERR_OK);
+	assert_true(all.files > 4);
+	for (int jobs = 1; jobs <= 3; jobs += 2) {
+		struct cpu_kernels *kernels = cpu_kernels_new(f->arena, &f->target);
+		assert_int_equal(cpu_kernels_begin(kernels, &f->tc, jobs, &e), TW_ERR_OK);
+		assert_int_equal(add_in_turns(m, kernels, &e), TW_ERR_OK);
+		assert_int_equal(cpu_kernels_finish(kernels, NULL, NULL, &o, &e), TW_ERR_OK);
+		cpu_kernels_drop(kernels);
+		assert_int_equal(o.files, all.files);
+		assert_int_equal(o.nkernels, all.nkernels);
+		for (int i = 0; i < o.nkernels; i++)
+			assert_string_equal(o.names[i], all.names[i]);
+		assert_int_equal(o.object_bytes, all.object_bytes);
+		assert_memory_equal(o.object, all.object, o.object_bytes);
+		assert_int_equal(entries(f->folder), 0);
+	}
+}
+
+/* A compiler that fails while programs still come is told of at the next turn; one that runs is ended by drop. */
+static void early_end(void **state)
+{
+	struct fixture *f = *state;
+	struct twir_module *m = many(f);
+	struct tw_error e;
+	struct tw_toolchain failing = f->tc;
+	snprintf(failing.command, sizeof failing.command, "false");
+	struct cpu_kernels *kernels = cpu_kernels_new(f->arena, &f->target);
+	assert_int_equal(cpu_kernels_begin(kernels, &failing, 2, &e), TW_ERR_OK);
+	enum tw_code code = add_in_turns(m, kernels, &e);
+	for (int i = 0; i < 500 && code == TW_ERR_OK; i++) {
+		usleep(10000);
+		code = cpu_kernels_turn(kernels, &e);
+	}
+	assert_int_equal(code, TW_ERR_TOOLCHAIN);
+	assert_non_null(strstr(e.text, "failed with exit code 1"));
+	assert_int_equal(entries(f->folder), 1);
+	cpu_kernels_drop(kernels);
+	assert_int_equal(entries(f->folder), 0);
+	kernels = cpu_kernels_new(f->arena, &f->target);
+	assert_int_equal(cpu_kernels_begin(kernels, &f->tc, 3, &e), TW_ERR_OK);
+	assert_int_equal(add_in_turns(m, kernels, &e), TW_ERR_OK);
+	assert_int_equal(entries(f->folder), 1);
+	cpu_kernels_drop(kernels);
+	assert_int_equal(entries(f->folder), 0);
+	cpu_kernels_drop(kernels);
+	cpu_kernels_drop(NULL);
 }
 
 static void runs(void **state)
@@ -303,9 +369,16 @@ static void progress(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shares_and_repeats), cmocka_unit_test(one_by_one),  cmocka_unit_test(runs),
-		cmocka_unit_test(no_kernels),	      cmocka_unit_test(no_compiler), cmocka_unit_test(bad_compilers),
-		cmocka_unit_test(bad_folders),	      cmocka_unit_test(cancel),	     cmocka_unit_test(left_overs),
+		cmocka_unit_test(shares_and_repeats),
+		cmocka_unit_test(in_turns),
+		cmocka_unit_test(early_end),
+		cmocka_unit_test(runs),
+		cmocka_unit_test(no_kernels),
+		cmocka_unit_test(no_compiler),
+		cmocka_unit_test(bad_compilers),
+		cmocka_unit_test(bad_folders),
+		cmocka_unit_test(cancel),
+		cmocka_unit_test(left_overs),
 		cmocka_unit_test(progress),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -59,7 +59,7 @@ struct cpu_kernel {
 	const char *name, *text; /* text: behind the name */
 	size_t bytes;
 	struct cgen_uses *uses;
-	int file;
+	int file; /* -1: none yet */
 };
 struct cpu_kernels {
 	struct tw_arena *arena;
@@ -67,11 +67,11 @@ struct cpu_kernels {
 	struct tw_strmap seen;		/* hash of the text -> name */
 	VEC(struct cpu_kernel) kernels; /* different texts, in the order of the input */
 	VEC(const char *) names;	/* of each program of the input */
+	size_t waiting;			/* bytes of the kernels without a file */
+	VEC(const char *) sources;	/* of each file */
+	struct cpu_work *work;		/* compile_cpu.c; NULL: not begun */
 };
-struct cpu_plan {
-	int files;
-	const char **sources; /* of each file */
-};
-void cpu_make_plan(struct cpu_plan *plan, struct cpu_kernels *k); /* raises */
+enum { CPU_MOST_FILES = 512 };
+void cpu_last_files(struct cpu_kernels *k); /* for all kernels that have none; raises */
 
 #endif
