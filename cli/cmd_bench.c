@@ -16,10 +16,10 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double peak_mb(int who)
+static double peak_mb(void)
 {
 	struct rusage r;
-	return getrusage(who, &r) == 0 ? (double)r.ru_maxrss / 1024 : 0;
+	return getrusage(RUSAGE_SELF, &r) == 0 ? (double)r.ru_maxrss / 1024 : 0;
 }
 
 static double fact(const tilewright_model *m, const char *key)
@@ -144,15 +144,13 @@ static void report(const struct args *a, const tilewright_model *m, const tilewr
 	if (a->json) {
 		printf("{\"median_ms\": %.4f, \"min_ms\": %.4f, \"compile_ms\": %.1f, \"load_ms\": %.2f, \"threads\": "
 		       "%d, \"peak_mb\": %.1f}\n",
-		       median, t->ms[0], compile, load, tilewright_count_threads(c), peak_mb(RUSAGE_SELF));
+		       median, t->ms[0], compile, load, tilewright_count_threads(c), peak_mb());
 		return;
 	}
 	printf("median %.3f ms, least %.3f ms of %d runs with %d threads\n", median, t->ms[0], t->n,
 	       tilewright_count_threads(c));
 	printf("compile %.0f ms%s, load %.1f ms\n", compile, fact(m, "cached") > 0 ? " (cached)" : "", load);
-	printf("peak memory %.0f MB", peak_mb(RUSAGE_SELF));
-	if (peak_mb(RUSAGE_CHILDREN) > 0)
-		printf(", C compiler %.0f MB", peak_mb(RUSAGE_CHILDREN));
+	printf("peak memory %.0f MB", peak_mb());
 	printf(", intermediate results %.1f MB\n", (double)tilewright_get_arena_bytes(c) / 1048576);
 }
 

@@ -5,6 +5,7 @@ Models are made here, field by field, so that nothing but the standard library i
 """
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -531,6 +532,42 @@ os.execvp(%r, [%r] + sys.argv[1:])
         _, err = p.communicate(timeout=20)
         self.assertEqual(p.returncode, 1, err)
         self.assertIn("cancelled", err)
+
+    def softmaxes(self):
+        nodes = [node("Softmax", ["x%d" % i], ["x%d" % (i + 1)], int_attribute("axis", i % 2)) for i in range(5)]
+        return self.path("m.onnx", model(nodes, [value_info("x0", F32, (6, 7))], [value_info("x5", F32, (6, 7))]))
+
+    def test_progress_line(self):
+        # one stage after the other, each counting up, though compilers run while tasks are still scheduled
+        master, slave = pty.openpty()
+        p = subprocess.Popen([PROGRAM, "bench", self.softmaxes(), "--no-cache", "--runs", "1"], env=self.env, stdout=subprocess.DEVNULL, stderr=slave)
+        os.close(slave)
+        shown = b""
+        try:
+            while chunk := os.read(master, 65536):
+                shown += chunk
+        except OSError:  # the other end is closed
+            pass
+        os.close(master)
+        self.assertEqual(p.wait(), 0, shown)
+        lines = [m.groups() for m in re.finditer(rb"\x1b\[K(scheduling|compiling kernels) (\d+)/(\d+)", shown)]
+        self.assertEqual(sorted(lines, key=lambda l: (l[0] != b"scheduling", int(l[1]))), lines)
+        last = {l[0]: (int(l[1]), int(l[2])) for l in lines}
+        self.assertEqual(last[b"compiling kernels"][0], last[b"compiling kernels"][1])
+        self.assertEqual(last[b"scheduling"][0], last[b"scheduling"][1] - 1)
+
+    def test_interrupted_compiler(self):
+        compiler, folder = self.path("cc.sh", b"#!/bin/sh\ncase \"$*\" in *--version*) echo cc 1.0;; *) sleep 60;; esac\n"), self.path("tmp")
+        os.chmod(compiler, 0o755)
+        os.mkdir(folder)
+        p = subprocess.Popen([PROGRAM, "bench", self.softmaxes(), "--no-cache"], env=dict(self.env, TILEWRIGHT_CC=compiler, TMPDIR=folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while p.poll() is None and not any(name.endswith(".c") for f in os.listdir(folder) for name in os.listdir(os.path.join(folder, f))):
+            time.sleep(0.02)
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 1, err)
+        self.assertIn("cancelled", err)
+        self.assertEqual(os.listdir(folder), [])
 
     def test_pb_output_for_other_types(self):
         # bfloat16 has no .npy

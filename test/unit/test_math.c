@@ -126,7 +126,7 @@ static void library_open(struct library *l, enum tw_isa isa, bool compile)
 		fail_msg("%s", e.text);
 	cgen_compile(&l->c, l->arena, l->m, l->m->programs.n, l->m->programs.at, &l->target, &tc);
 	if (verbose)
-		print_message("%s: %d files, %.1f s\n", tw_isa_name(isa), l->c.object.files, l->c.object.seconds);
+		print_message("%s: %d files\n", tw_isa_name(isa), l->c.object.files);
 }
 
 static void library_close(struct library *l)
