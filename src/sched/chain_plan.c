@@ -6,7 +6,7 @@
 typedef const struct twir_expr *E;
 
 enum {
-	MIDDLING = 256
+	MIDDLING = 224
 }; /* what a symbol is taken for, mostly the side of the picture that the model is given; of images there is one */
 enum { ENOUGH_ITEMS = 8, ENOUGH_PIXELS = 56 }; /* items that keep cores busy; pixels of a step */
 /* Bytes a cycle: read from beyond the second level and written there, as a stream; between the first two. */

@@ -232,7 +232,7 @@ static double terms(int rows, int columns, const double matrix[TW_WINOGRAD_MOST]
 }
 
 enum {
-	MIDDLING = 256,
+	MIDDLING = 224,
 	FAR_BYTES = 7
 }; /* what a symbol is taken for, mostly the picture's side; bytes a cycle from beyond the L2 cache */
 
