@@ -360,19 +360,36 @@ static bool applicable(const struct tw_task *task, const struct tw_target *t)
 	return p.b.access != MM_PACKED || p.m_size >= 4;
 }
 
+enum { FEW_ROWS = 16 };
+
+/* Costs of the points; least: of the best. */
+static double *costs(const struct mm_problem *p, const struct tw_space *s, double *least)
+{
+	double *cost = ARENA_ARRAY(p->m->arena, double, s->points.n);
+	for (int i = 0; i < s->points.n; i++) {
+		cost[i] = mm_cost(p, &s->points.at[i]);
+		*least = i == 0 || cost[i] < *least ? cost[i] : *least;
+	}
+	return cost;
+}
+
+/* The point that costs least; for rows of an unknown number, the one that loses least at a middling number and at a few, taken together. */
 static int choose(const struct tw_task *task, const struct tw_target *t, const struct tw_space *s)
 {
-	struct mm_problem p;
+	struct mm_problem p, few;
 	int best = 0;
-	double least = 0;
+	double least[2] = {0, 1};
 	TW_CHECK(mm_match(task, t, &p), "matmul asked about something else");
-	for (int i = 0; i < s->points.n; i++) {
-		const double cost = mm_cost(&p, &s->points.at[i]);
-		if (i == 0 || cost < least) {
-			least = cost;
-			best = i;
-		}
+	double *cost = costs(&p, s, &least[0]), *other = NULL;
+	if (!p.m_known && p.b.access == MM_PREPARED) {
+		few = p;
+		few.m_size = FEW_ROWS;
+		other = costs(&few, s, &least[1]);
 	}
+	for (int i = 0; other && i < s->points.n; i++)
+		cost[i] = cost[i] / least[0] + other[i] / least[1];
+	for (int i = 0; i < s->points.n; i++)
+		best = cost[i] < cost[best] ? i : best;
 	return best;
 }
 
