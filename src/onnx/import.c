@@ -220,7 +220,9 @@ static void check_node(struct importer *x, const struct onnx_node *n)
 	if (!op && tw_op_any(n->domain, n->op_type)) {
 		report(x, name, arena_printf(x->arena, "%s: operator is not supported at this opset", label));
 	} else if (!op) {
-		report(x, name, arena_printf(x->arena, "%s: operator is not supported", label));
+		report(x, name,
+		       arena_printf(x->arena, "%s: operator is not supported%s", label,
+				    *n->domain ? "; a text can say what it means: --op, tilewright_add_operator" : ""));
 	} else {
 		for (int i = 0; i < n->nattrs; i++)
 			if (!takes_attribute(op, n->attrs[i].name))
