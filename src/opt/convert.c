@@ -174,6 +174,8 @@ void opt_convert(struct tw_groups *groups, struct twir_module *m)
 		if (!t->anchor) /* outputs of loops, branches and host operators are others' */
 			return;
 		map_set_ptr(&x.written, last_of(t)->out, &x);
+		for (int k = 0; k < t->nproducers; k++) /* lies nowhere: there is nothing to copy */
+			map_set_ptr(&x.written, t->producers[k]->out, &x);
 		for (int k = 0; t->rows && k < t->rows->stages.n; k++)
 			map_set_ptr(&x.written, t->rows->stages.at[k].definition->out, &x);
 	}
