@@ -328,10 +328,11 @@ static void test_some_channels(void **state)
 static void test_converted(void **state)
 {
 	(void)state;
-	check("1,17,6,W", 4, 2, DIMS(1, 17, 6, 7, 1, 17, 6, 4), "y,z,u,v,t,s",
+	check("1,17,6,W", 4, 2, DIMS(1, 17, 6, 7, 1, 17, 6, 4), "y,z,u,v,t,s,w",
 	      NET("y = Conv x 20 k3,3 p1", "a = Conv x 18 k5,5 p2 s2", "z = Relu a", "b = Conv x 17 k5,5 p2 g17",
 		  "c = Tanh b", "u = Conv c 33 k3,3", "v = ConvTranspose y 16 k4,4 s2 p1", "d = MaxPool x k3,3 s1 p1",
-		  "e = Concat d x", "t = Conv e 16 k3,3 p1", "s = Conv u 7 k1,1"));
+		  "e = Concat d x", "t = Conv e 16 k3,3 p1", "s = Conv u 7 k1,1", "m = Relu x", /* lies nowhere */
+		  "w = Conv m 16 k3,3 p1"));
 }
 
 static void test_symbolic_sizes(void **state)
