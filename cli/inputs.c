@@ -89,20 +89,56 @@ static int load_files(const struct args *a, const tilewright_model *m, struct te
 	return EXIT_DONE;
 }
 
+static const char *next_letter(const char *c)
+{
+	while (*c && !(*c >= '0' && *c <= '9') && !(*c >= 'A' && *c <= 'Z') && !(*c >= 'a' && *c <= 'z'))
+		c++;
+	return c;
+}
+
+/* A model spells a size by letters, digits and _ only; in the file it may hold dots and spaces. */
+static bool spelt_alike(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a = next_letter(a);
+		b = next_letter(b);
+		if (*a != *b || !*a)
+			return *a == *b;
+	}
+}
+
+/* The model's name for a size that -d gives; NULL: it has no such size. */
+static const char *model_size(const struct args *a, const tilewright_model *m, const char *name)
+{
+	const int n = tilewright_count_symbols(m);
+	for (int k = 0; k < n; k++)
+		if (strcmp(tilewright_get_symbol(m, k), name) == 0)
+			return name;
+	for (int k = 0; k < a->fixed.n; k++)
+		if (strcmp(a->fixed.at[k].symbol, name) == 0)
+			return name;
+	for (int k = 0; k < n; k++)
+		if (spelt_alike(tilewright_get_symbol(m, k), name))
+			return tilewright_get_symbol(m, k);
+	return NULL;
+}
+
 /* Sizes that -d gives and the files have, by the dimension's text. */
 static int gather_sizes(const struct args *a, const tilewright_model *m, const struct tensor *t, struct sizes *s,
 			struct problem *p)
 {
 	*s = a->sizes;
 	for (int i = 0; i < s->n; i++) {
-		bool known = false;
-		for (int k = 0; k < tilewright_count_symbols(m); k++)
-			known |= strcmp(tilewright_get_symbol(m, k), s->at[i].symbol) == 0;
-		for (int k = 0; k < a->fixed.n; k++)
-			known |= strcmp(a->fixed.at[k].symbol, s->at[i].symbol) == 0;
-		if (!known)
-			return problem_set(p, EXIT_INPUT, "the model has no symbolic dimension \"%s\"",
-					   s->at[i].symbol);
+		const char *name = model_size(a, m, s->at[i].symbol);
+		if (!name) {
+			char names[1000] = "";
+			for (int k = 0, at = 0; k < tilewright_count_symbols(m) && at < 900; k++)
+				at += snprintf(names + at, sizeof(names) - (size_t)at, "%s%.80s",
+					       k ? ", " : "; it has: ", tilewright_get_symbol(m, k));
+			return problem_set(p, EXIT_INPUT, "the model has no symbolic dimension \"%s\"%s",
+					   s->at[i].symbol, names);
+		}
+		s->at[i].symbol = name;
 	}
 	for (int i = 0; i < tilewright_count_inputs(m); i++) {
 		const tilewright_port *port = tilewright_get_input_port(m, i);

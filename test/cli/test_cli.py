@@ -292,7 +292,11 @@ os.execvp(%r, [%r] + sys.argv[1:])
         self.assertIn("f32[5, 3]", self.run_cli("run", m, "-i", "a=" + a, "--random", "1"))  # n from the file
         self.assertIn("f32[4, 3]", self.run_cli("run", m, "--fix", "n=4", "--random", "1"))
         self.run_cli("run", m, "--random", "1", code=1, says='"a".*-d n=N')
-        self.run_cli("run", m, "--random", "1", "-d", "q=3", code=1, says='no symbolic dimension "q"')
+        self.run_cli("run", m, "--random", "1", "-d", "q=3", code=1, says='no symbolic dimension "q"; it has: n')
+        odd = self.path("odd.onnx", add_model(F32, *[("p.Dim 1", 3)] * 3))  # the file's spelling of a size, and the model's
+        for name in ("p.Dim 1", "p_Dim_1"):
+            self.assertIn("f32[4, 3]", self.run_cli("run", odd, "--random", "1", "-d", name + "=4"))
+            self.assertIn("f32[4, 3]", self.run_cli("run", odd, "--random", "1", "--fix", name + "=4"))
         self.run_cli("run", m, "-i", "a=" + a, "-d", "n=4", "--random", "1", code=1, says="dimension 0 is 5, but n is 4")
         for type_ in (I32, I64, F64):
             self.run_cli("run", self.path("t.onnx", add_model(type_)), "--random", "3", "-d", "n=100", says=r"(i32|i64|f64)\[100, 3\]")
