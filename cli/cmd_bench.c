@@ -61,7 +61,8 @@ static int measure(const struct args *a, tilewright_context *c, struct timing *t
 }
 
 struct line {
-	double ms;
+	double ms;   /* of a run: the step's least time, as often as a run does it */
+	double runs; /* within one run: steps of a loop many, those of a branch perhaps none */
 	int step;
 };
 
@@ -108,13 +109,17 @@ static int profile(const struct args *a, const tilewright_model *m, tilewright_c
 		return problem_memory(p);
 	tilewright_set_profile(c, 1);
 	int code = EXIT_DONE;
-	for (int i = 0; i < 20 && code == EXIT_DONE; i++)
+	enum { RUNS = 20 };
+	for (int i = 0; i < RUNS && code == EXIT_DONE; i++)
 		code = one_run(c, p);
 	double all = 0;
 	for (int i = 0; i < n; i++) {
 		tilewright_cost cost = {0};
+		double ms = 0;
+		int64_t runs = 0;
 		tilewright_get_step_cost(c, i, &cost);
-		lines[i] = (struct line){cost.least_ms, i};
+		tilewright_get_step_time(c, i, &ms, &runs);
+		lines[i] = (struct line){cost.least_ms * (double)runs / RUNS, (double)runs / RUNS, i};
 		all += lines[i].ms;
 	}
 	qsort(lines, (size_t)n, sizeof(*lines), slower_first);
@@ -122,12 +127,12 @@ static int profile(const struct args *a, const tilewright_model *m, tilewright_c
 	if (code == EXIT_DONE && cli_measure_rates(a, tilewright_count_threads(c), &rates))
 		fprintf(to, "this machine, measured: %.1f GFLOP/s of multiply-adds, %.1f GB/s read from memory\n",
 			rates.gflops, rates.gbytes);
-	fprintf(to, "%10s %6s %9s %5s %9s %5s %-7s  %4s  %-24s %-26s %-24s %s\n", "least ms", "%", "GFLOP/s", "%",
-		"GB/s", "%", "bound", "step", "program", "schedule", "sizes", "nodes");
+	fprintf(to, "%10s %6s %6s %9s %5s %9s %5s %-7s  %4s  %-24s %-26s %-24s %s\n", "least ms", "%", "times",
+		"GFLOP/s", "%", "GB/s", "%", "bound", "step", "program", "schedule", "sizes", "nodes");
 	for (int i = 0; code == EXIT_DONE && i < n; i++) {
 		tilewright_step s;
 		tilewright_get_step(m, lines[i].step, &s);
-		fprintf(to, "%10.4f %6.2f ", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0);
+		fprintf(to, "%10.4f %6.2f %6g ", lines[i].ms, all > 0 ? 100 * lines[i].ms / all : 0, lines[i].runs);
 		print_cost(to, c, lines[i].step, &s, &rates);
 		cli_print_text(to, s.label);
 		fputc('\n', to);

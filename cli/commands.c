@@ -359,7 +359,9 @@ static const struct command_option bench_options[] = {
 	{"--warmup", "N", "runs before that (default: 3)", take_warmup},
 	{"--json", NULL, "one line of JSON: median_ms, min_ms, compile_ms, load_ms, threads, peak_mb", take_json},
 	{"--profile", NULL,
-	 "each step's time, rates and their share of what the machine can do, what bounds it, schedule and sizes",
+	 "each step's time and how often a run does it, rates and their share of what the machine can do, what bounds "
+	 "it, "
+	 "schedule and sizes",
 	 take_profile},
 	O_OP,
 	O_ISA,

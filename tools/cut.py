@@ -35,6 +35,7 @@ def values_of_all(model, feeds):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # with more, DynamicQuantizeLSTM rounds each thread's rows by themselves
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     return dict(zip(names, session.run(names, feeds)))
 

@@ -413,6 +413,17 @@ os.execvp(%r, [%r] + sys.argv[1:])
         self.assertEqual(json.loads(self.run_cli("bench", m, "-d", "n=8", "--runs", "3", "--json"))["compile_ms"], 0)  # cached
         self.assertRegex(self.run_cli("bench", m, "-d", "n=8", "--runs", "3", "--profile"), r"median [\d.]+ ms(.|\n)*program(.|\n)*add")
 
+    def test_profile_of_a_loop(self):
+        """A step of a recurrence counts as often as a run does it."""
+        weights = [tensor("W", F32, (1, 12, 3), struct.pack("<36f", *[0.1] * 36)), tensor("R", F32, (1, 12, 4), struct.pack("<48f", *[0.1] * 48))]
+        m = self.path("m.onnx", model([node("GRU", ("X", "W", "R"), ("Y",), int_attribute("hidden_size", 4))],
+                                      [value_info("X", F32, (37, 1, 3))], [value_info("Y", F32, (37, 1, 1, 4))], weights))
+        rows = [line.split() for line in self.run_cli("bench", m, "--runs", "1", "--profile").splitlines()]
+        head = next(i for i, row in enumerate(rows) if "times" in row)
+        table = rows[head + 1:-1]
+        self.assertIn("37", [row[2] for row in table])
+        self.assertAlmostEqual(sum(float(row[0]) for row in table), float(rows[-1][0]), delta=1e-4 * len(rows))
+
     def test_show_check_info(self):
         m = self.path("m.onnx", add_model())
         text = self.run_cli("show", m)
