@@ -6,7 +6,7 @@ usage: test_fusion.py [SEED [MODELS [GRAPHS]]]     GRAPHS: in each model
 
 The graphs are chains of elementwise operators and movement around anchors: matmul, convolution, reductions, softmax; with
 broadcasts, second outputs, and for some a symbolic first size. A third of them lay results of layers, slices and inputs side
-by side, again and again. A model's outputs must be the same bits on one thread and on three. TILEWRIGHT_BUILD names the folder of the build.
+by side, again and again. Each model has narrow convolutions of one tensor besides, which become one. A model's outputs must be the same bits on one thread and on three. TILEWRIGHT_BUILD names the folder of the build.
 The last line is "N passed, N failed".
 """
 import os
@@ -179,6 +179,43 @@ class Maker:
         y = self.join(parts, axis)
         self.output(self.layer(y, axis) if r.random() < 0.7 else y)
 
+    def choice(self, x, weight, sizes):
+        """A convolution on one side of a branch, on the other one its negative."""
+        any_value = self.node("ReduceMax", [x[0]], [], keepdims=0)
+        condition = self.node("Greater", [any_value[0], self.constant(numpy.float32(self.r.choice([0.5, 100])))], [])
+        sides = []
+        for kind in ("Relu", "Neg"):
+            name = self.name(kind)
+            nodes = [helper.make_node("Conv", [x[0], weight], [name + "_sum"], name=name + "_conv"),
+                     helper.make_node(kind, [name + "_sum"], [name], name=name + "_side")]
+            sides.append(helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]))
+        return self.node("If", [condition[0]], sizes, then_branch=sides[0], else_branch=sides[1])
+
+    def beside(self):
+        """Narrow convolutions of one tensor, which become one, and what reads them."""
+        r, depth = self.r, self.r.randint(4, 40)
+        x = self.leaf([r.choice(["n", 2]), depth, r.randint(4, 9), r.randint(4, 9)])
+        x = self.unary(x) if r.random() < 0.7 else x
+        same = r.choice(["Relu", "Sigmoid", "silu", ""])
+        for _ in range(r.randint(2, 4)):
+            channels = r.randint(1, 20)
+            sizes = [x[1][0], channels] + x[1][2:]
+            bias = [self.constant(self.numbers.randint(-8, 9, [channels]).astype(numpy.float32))] * r.randint(0, 1)
+            weight = self.constant(self.numbers.randint(-8, 9, [channels, depth, 1, 1]).astype(numpy.float32) / 4)
+            if r.random() < 0.2:
+                self.output(self.choice(x, weight, sizes))
+                continue
+            y = self.node("Conv", [x[0], weight] + bias, sizes)
+            kind = same if r.random() < 0.8 else r.choice(["Relu", "Tanh"])
+            if kind == "silu":
+                y = self.node("Mul", [y[0], self.node("Sigmoid", [y[0]], sizes)[0]], sizes)
+            elif kind:
+                y = self.node(kind, [y[0]], sizes)
+            if r.random() < 0.4:
+                self.output(y)
+            for _ in range(r.randint(0, 2)):
+                self.output(r.choice([lambda v: self.layer(v, 1), self.move, self.binary])(y))
+
     def graph(self):
         if self.r.random() < 0.33:
             self.side_by_side()
@@ -195,6 +232,7 @@ class Maker:
         self.output(self.unary(x))
 
     def model(self, graphs):
+        self.beside()
         for _ in range(graphs):
             self.graph()
         self.inputs.append(helper.make_tensor_value_info("last", TensorProto.FLOAT, ["n"]))  # so that n is known

@@ -39,6 +39,8 @@ static void optimise(struct twc *c)
 	}
 	if (!c->o->plain && !c->o->exact)
 		opt_flush_weights(c->g);
+	if (!c->o->plain)
+		opt_merge_beside(c->g, c->target.lanes);
 	opt_remove_dead(c->g);
 }
 

@@ -13,6 +13,8 @@ void opt_fold_constants(struct tw_graph *g);
 void opt_fold_affine(struct tw_graph *g);
 /* subnormal.c: subnormal weights and biases of convolutions and products become zero. */
 void opt_flush_weights(struct tw_graph *g);
+/* beside.c: narrow convolutions of one element that read one tensor become one, and a Split. */
+void opt_merge_beside(struct tw_graph *g, int lanes);
 /* dead.c: nodes whose outputs nothing needs. */
 void opt_remove_dead(struct tw_graph *g);
 

@@ -515,6 +515,102 @@ static void an_input_is_copied_into_an_output(struct world *w)
 	assert_int_equal(place_of(w, k), 100);
 }
 
+static tw_id pointwise(struct world *w, tw_id x, int64_t in, int64_t out, const char *act)
+{
+	const tw_id weight = constant(w, "w", 4, (int64_t[]){out, in, 1, 1}, 0, 0.01f);
+	const tw_id y = NODE(w, "Conv", x, weight, constant(w, "b", 1, &out, 1, 1));
+	return act ? node(w, act, 1, &y, 0, NULL) : y;
+}
+
+static int live_of(const struct world *w, const char *op)
+{
+	int n = 0;
+	for (int i = 0; i < w->g->nodes.n; i++)
+		n += !w->g->nodes.at[i].dead && strcmp(w->g->nodes.at[i].op->name, op) == 0;
+	return n;
+}
+
+static void merge_beside(struct world *w)
+{
+	tw_infer(w->g);
+	opt_merge_beside(w->g, 16);
+	opt_remove_dead(w->g);
+}
+
+/* 8 and 24 of 16 lanes are three vectors, two of which are filled by half; 32 are two. */
+static void narrow_convolutions_become_one(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 64, 20, 20});
+	const tw_id a = pointwise(w, x, 64, 8, "Relu");
+	const struct tw_attr kernel = {
+		.name = "kernel_shape", .kind = TW_ATTR_INTS, .n = 2, .ints = (const int64_t[]){2, 2}};
+	output(w, node(w, "MaxPool", 1, &a, 1, &kernel)); /* between the two */
+	const tw_id b = pointwise(w, x, 64, 24, "Relu");
+	output(w, b);
+	merge_beside(w);
+	assert_int_equal(live_nodes(w), 4);
+	assert_int_equal(live_of(w, "Conv") + live_of(w, "Relu") + live_of(w, "Split"), 3);
+	for (int i = 0; i < w->g->nodes.n; i++) { /* in order still, and each tensor knows its node */
+		const struct tw_node *n = &w->g->nodes.at[i];
+		for (int k = 0; k < n->nin && !n->dead; k++) {
+			const tw_id p = w->g->tensors.at[n->in[k]].producer;
+			assert_true(p == TW_NONE || (p < (tw_id)i && !w->g->nodes.at[p].dead));
+		}
+	}
+	assert_int_equal(w->g->nodes.at[w->g->tensors.at[b].producer].nout, 2);
+}
+
+static void activations_that_differ_stay(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 64, 20, 20});
+	output(w, pointwise(w, x, 64, 4, "Tanh"));
+	output(w, pointwise(w, x, 64, 6, "Sigmoid"));
+	output(w, pointwise(w, x, 64, 6, NULL));
+	merge_beside(w);
+	assert_int_equal(live_nodes(w), 4);
+	assert_int_equal(live_of(w, "Conv"), 1);
+}
+
+static void only_the_narrow_ones_merge(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 64, 20, 20});
+	output(w, pointwise(w, x, 64, 256, "Relu"));
+	output(w, pointwise(w, x, 64, 8, "Relu"));
+	output(w, pointwise(w, x, 64, 8, "Relu"));
+	merge_beside(w);
+	assert_int_equal(live_of(w, "Conv"), 2);
+	assert_int_equal(live_nodes(w), 5);
+}
+
+static void stay_apart(struct world *w, tw_id x, int64_t a, int64_t b)
+{
+	output(w, pointwise(w, x, 64, a, "Relu"));
+	output(w, pointwise(w, x, 64, b, "Relu"));
+	merge_beside(w);
+	assert_int_equal(live_of(w, "Conv"), 2);
+	assert_int_equal(live_of(w, "Split"), 0);
+}
+
+static void whole_vectors_stay_apart(struct world *w)
+{
+	stay_apart(w, input(w, "x", 4, (int64_t[]){1, 64, 20, 20}), 64, 96);
+}
+
+static void few_rows_stay_apart(struct world *w)
+{
+	stay_apart(w, input(w, "x", 4, (int64_t[]){1, 64, 1, 1}), 8, 8);
+}
+
+static void parts_of_a_whole_stay_apart(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 64, 20, 20});
+	const tw_id parts[] = {pointwise(w, x, 64, 8, "Relu"), pointwise(w, x, 64, 8, "Relu")};
+	const struct tw_attr axis = {.name = "axis", .kind = TW_ATTR_INT, .i = 1};
+	output(w, node(w, "Concat", 2, parts, 1, &axis));
+	merge_beside(w);
+	assert_int_equal(live_of(w, "Conv"), 2);
+}
+
 int main(void)
 {
 	static void (*const checks[])(struct world *) = {chain_is_one_task,
@@ -542,7 +638,13 @@ int main(void)
 							 wholes_lie_in_wholes,
 							 halves_are_one_part,
 							 rotation_stays_one_task,
-							 an_input_is_copied_into_an_output};
+							 an_input_is_copied_into_an_output,
+							 narrow_convolutions_become_one,
+							 activations_that_differ_stay,
+							 only_the_narrow_ones_merge,
+							 whole_vectors_stay_apart,
+							 few_rows_stay_apart,
+							 parts_of_a_whole_stay_apart};
 	static const char *const names[] = {"a chain is one task",
 					    "a matmul takes its epilogue",
 					    "swish joins the matmul",
@@ -568,7 +670,13 @@ int main(void)
 					    "wholes lie in wholes",
 					    "halves are one part",
 					    "rotation stays one task",
-					    "an input is copied into an output"};
+					    "an input is copied into an output",
+					    "narrow convolutions become one",
+					    "activations that differ stay",
+					    "only the narrow ones merge",
+					    "whole vectors stay apart",
+					    "few rows stay apart",
+					    "parts of a whole stay apart"};
 	struct CMUnitTest tests[TW_COUNT(checks)];
 	for (int i = 0; i < TW_COUNT(checks); i++)
 		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = run, .initial_state = (void *)&checks[i]};
