@@ -133,6 +133,17 @@ static void join(struct chains *x, const struct tw_chain *best, const int *stage
 	last->task.chain = arena_copy(x->m->arena, best, sizeof(*best));
 }
 
+/* What a chain would save. The trial plans all of its stages; only the number stays. */
+static double saves(const struct chains *x, const struct tw_chain *c)
+{
+	struct twir_frame f;
+	twir_frame_begin(x->m, &f);
+	const double seconds = tw_chain_saves(c, x->t);
+	twir_frame_end(x->m, &f);
+	twir_frame_free(&f);
+	return seconds;
+}
+
 /* The chain around group i that saves most. */
 static void find(struct chains *x, int i, bool *gone)
 {
@@ -147,9 +158,9 @@ static void find(struct chains *x, int i, bool *gone)
 		const struct tw_chain c = {{ends & 1 ? task[0] : NULL, task[1], ends & 2 ? task[2] : NULL}};
 		if ((ends & 1 && !task[0]) || (ends & 2 && !task[2]))
 			continue;
-		const double saves = tw_chain_saves(&c, x->t);
-		if (saves > most) {
-			most = saves;
+		const double gain = saves(x, &c);
+		if (gain > most) {
+			most = gain;
 			best = c;
 		}
 	}
