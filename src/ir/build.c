@@ -268,6 +268,16 @@ struct twir_stmt *twir_stmt_new(struct twir_module *m, enum twir_stmt_kind kind)
 	return s;
 }
 
+struct twir_stmt *twir_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
+			  struct twir_stmt *other)
+{
+	struct twir_stmt *s = twir_stmt_new(m, TWIR_IF);
+	s->u.branch.cond = cond;
+	s->u.branch.body = body;
+	s->u.branch.other = other;
+	return s;
+}
+
 struct twir_stmt *twir_let(struct twir_module *m, struct twir_var *v, const struct twir_expr *value)
 {
 	TW_CHECK(v->kind == TWIR_BOUND && twir_type_eq(v->type, value->type), "let %s", v->name);

@@ -475,6 +475,8 @@ const struct twir_expr *twir_neutral(struct twir_module *m, enum twir_kind op,
 bool twir_const_int(const struct twir_expr *e, int64_t *value); /* is it an integer constant? */
 /* statements; fields to fill as needed */
 struct twir_stmt *twir_stmt_new(struct twir_module *m, enum twir_stmt_kind kind);
+struct twir_stmt *twir_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
+			  struct twir_stmt *other); /* other may be NULL */
 struct twir_stmt *twir_let(struct twir_module *m, struct twir_var *v, const struct twir_expr *value);
 struct twir_stmt *twir_store(struct twir_module *m, struct twir_tensor *t, int n, const struct twir_expr *const *index,
 			     const struct twir_expr *value, const struct twir_expr *mask);

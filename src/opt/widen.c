@@ -9,6 +9,7 @@
  * c) * X(g * channels + c), read by their consumer at channel / outputs and channel % outputs, have fewer and wider
  * groups. */
 #include "opt/opt.h"
+#include "sched/nest.h"
 
 typedef const struct twir_expr *E;
 
@@ -168,26 +169,6 @@ static E times(struct twir_module *m, struct twir_var *v, int64_t n)
 	return twir_mul(m, twir_var(m, v), twir_index(m, n));
 }
 
-struct swap {
-	E from, to;
-};
-
-static E swap_load(struct twir_rewriter *r, E e)
-{
-	const struct swap *s = r->user;
-	return e == s->from ? s->to : e;
-}
-
-static E instead(struct twir_module *m, E e, E from, E to)
-{
-	struct swap s = {from, to};
-	struct twir_rewriter r;
-	twir_rewriter_init(&r, m);
-	r.user = &s;
-	r.expr = swap_load;
-	return twir_rewrite_expr(&r, e);
-}
-
 /* `by` groups become one. */
 static void widen(struct grouped *g, int64_t by, E load, E whole)
 {
@@ -231,7 +212,7 @@ static void widen(struct grouped *g, int64_t by, E load, E whole)
 	at[g->group] = twir_div(m, whole, wide_out);
 	at[g->output] = twir_mod(m, whole, wide_out);
 	g->task->consumer = arena_copy(m->arena, g->task->consumer, sizeof(*g->task->consumer));
-	g->task->consumer->value = instead(m, g->task->consumer->value, load, twir_load(m, c->out, load->nidx, at));
+	g->task->consumer->value = tw_swapped(m, g->task->consumer->value, load, twir_load(m, c->out, load->nidx, at));
 	g->task->anchor = c;
 }
 

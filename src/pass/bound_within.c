@@ -256,7 +256,7 @@ static struct twir_stmt *bounded(struct twp_walk *w, const struct twir_program *
 	struct twir_stmt *body = twp_walk_block(w, s->u.formap.body);
 	twp_leave(w, mark);
 	if (guard)
-		body = twp_if(m, guard, body, NULL);
+		body = twir_if(m, guard, body, NULL);
 	struct twir_stmt *c;
 	if (any) {
 		c = split_around(&x, body);
@@ -265,7 +265,7 @@ static struct twir_stmt *bounded(struct twp_walk *w, const struct twir_program *
 		c->u.formap.bounds = NULL;
 		c->u.formap.body = body;
 	}
-	return outside ? twp_if(m, outside, c, NULL) : c;
+	return outside ? twir_if(m, outside, c, NULL) : c;
 }
 
 /* A tile of registers keeps its extents and gets a guard for each element. The whole tile is inside most times: it
@@ -301,7 +301,7 @@ static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_
 		return false;
 	const struct twir_expr *cond = whole_tile(w, s, &whole);
 	struct twir_stmt *c = bounded(w, w->user, s);
-	twp_list_add(out, cond ? twp_if(w->m, cond, bounded(w, w->user, whole), c) : c);
+	twp_list_add(out, cond ? twir_if(w->m, cond, bounded(w, w->user, whole), c) : c);
 	return true;
 }
 

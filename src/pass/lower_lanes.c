@@ -58,7 +58,7 @@ static struct twp_reg *declare(struct twp_lower *k, struct twir_tensor *t, bool 
 
 static struct twir_stmt *scalar_guard(struct twp_lower *k, const struct twp_ctx *c, struct twir_stmt *s)
 {
-	return c->any ? twp_if(k->m, c->any, s, NULL) : s;
+	return c->any ? twir_if(k->m, c->any, s, NULL) : s;
 }
 
 static void store(struct twp_lower *k, struct twp_ctx *c, const struct twir_stmt *s, struct twp_list *out)

@@ -60,8 +60,6 @@ struct twir_stmt *twp_inline_lets(struct twir_module *m, const struct twir_stmt 
 int64_t twp_lanes(const struct twir_program *p); /* workers of the level lane; 0: the program has none */
 bool twp_is_lane_region(const struct twir_stmt *s);
 struct twir_stmt *twp_lane_region(struct twir_module *m, int64_t lanes, struct twir_stmt *body);
-struct twir_stmt *twp_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
-			 struct twir_stmt *other);
 
 enum { TWP_WARP = 32 };			       /* lanes of a warp where a program launches threads alone */
 bool twp_is_gpu(const struct twir_program *p); /* launched on blocks: no lane regions, workers count by one number */

@@ -126,16 +126,6 @@ struct twir_stmt *twp_lane_region(struct twir_module *m, int64_t lanes, struct t
 	return s;
 }
 
-struct twir_stmt *twp_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
-			 struct twir_stmt *other)
-{
-	struct twir_stmt *s = twir_stmt_new(m, TWIR_IF);
-	s->u.branch.cond = cond;
-	s->u.branch.body = body;
-	s->u.branch.other = other;
-	return s;
-}
-
 static void collect(struct twir_module *m, const struct twir_map *map, unsigned projected, struct twp_factors *f)
 {
 	switch (map->kind) {

@@ -152,7 +152,7 @@ static struct twir_stmt *choices(struct twp_walk *w, int64_t lanes, struct twir_
 	r.expr = hold;
 	struct twir_stmt *held = twp_lane_region(m, lanes, fresh(m, twir_rewrite_block(&r, body)));
 	const struct twir_expr *all = both(m, c.g.uniform, c.g.all);
-	return twir_prove(&w->facts, all) ? held : twp_if(m, all, held, twp_lane_region(m, lanes, body));
+	return twir_prove(&w->facts, all) ? held : twir_if(m, all, held, twp_lane_region(m, lanes, body));
 }
 
 static struct twir_stmt *region(struct twp_walk *w, int64_t lanes, const struct twir_stmt *s)
@@ -167,15 +167,15 @@ static struct twir_stmt *region(struct twp_walk *w, int64_t lanes, const struct 
 	if (!g.varying) {
 		out = choices(w, lanes, body);
 	} else {
-		struct twir_stmt *masked = twp_lane_region(m, lanes, twp_if(m, g.varying, body, NULL));
+		struct twir_stmt *masked = twp_lane_region(m, lanes, twir_if(m, g.varying, body, NULL));
 		if (!g.known)
 			out = masked;
 		else if (twir_prove(&w->facts, g.all))
 			out = choices(w, lanes, body);
 		else
-			out = twp_if(m, g.all, choices(w, lanes, fresh(m, body)), masked);
+			out = twir_if(m, g.all, choices(w, lanes, fresh(m, body)), masked);
 	}
-	return g.uniform ? twp_if(m, g.uniform, out, NULL) : out;
+	return g.uniform ? twir_if(m, g.uniform, out, NULL) : out;
 }
 
 /* for v { if C { A } else { B } } with C free of v becomes if C { for v { A } } else { for v { B } }: the choice is
@@ -189,14 +189,14 @@ static struct twir_stmt *unswitch(struct twir_module *m, struct twir_stmt *loop)
 	struct twir_stmt *then = twp_copy(m, loop), *other = twp_copy(m, loop);
 	then->u.loop.body = b->u.branch.body;
 	other->u.loop.body = b->u.branch.other;
-	return twp_if(m, b->u.branch.cond, fresh(m, then), other);
+	return twir_if(m, b->u.branch.cond, fresh(m, then), other);
 }
 
 static bool statement(struct twp_walk *w, const struct twir_stmt *s, struct twp_list *out)
 {
 	struct twir_module *m = w->m;
 	if (s->kind == TWIR_SPECIALISE) {
-		struct twir_stmt *c = twp_if(m, s->u.branch.cond, s->u.branch.body, fresh(m, s->u.branch.body));
+		struct twir_stmt *c = twir_if(m, s->u.branch.cond, s->u.branch.body, fresh(m, s->u.branch.body));
 		twp_list_add(out, twp_walk_stmt(w, c));
 		return true;
 	}

@@ -167,7 +167,7 @@ static void store(struct splitting *x, const struct twir_stmt *s, struct twp_lis
 		else
 			at[n - 1] = twir_add(x->m, at[n - 1], twir_index(x->m, l));
 		struct twir_stmt *one = twir_store(x->m, split ? split : t, n, at, lanes[l], NULL);
-		twp_list_add(out, mask ? twp_if(x->m, lanes_of(x, mask)[l], one, NULL) : one);
+		twp_list_add(out, mask ? twir_if(x->m, lanes_of(x, mask)[l], one, NULL) : one);
 	}
 }
 

@@ -212,10 +212,10 @@ static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_
 	twir_append(&one, body);
 	const struct twir_expr *before = twir_add(m, n->block, d.number);
 	if (!p->exact && (q->blocks > 1 || d.outer > 0))
-		twir_append(&one, tw_if(m, twir_lt(m, twir_index(m, 0), before), join(p, q, n, acc), NULL));
+		twir_append(&one, twir_if(m, twir_lt(m, twir_index(m, 0), before), join(p, q, n, acc), NULL));
 	if (d.outer > 0)
-		twir_append(&one, tw_if(m, twir_lt(m, d.number, twir_sub(m, d.pieces, twir_index(m, 1))),
-					put(p, q, n, acc, false), NULL));
+		twir_append(&one, twir_if(m, twir_lt(m, d.number, twir_sub(m, d.pieces, twir_index(m, 1))),
+					  put(p, q, n, acc, false), NULL));
 	int64_t pieces;
 	const bool some = twir_const_int(d.pieces, &pieces) && pieces > 0;
 	for (int i = d.outer - 1; i >= 0; i--)
@@ -270,7 +270,7 @@ static struct twir_stmt *put_by(const struct mm_problem *p, const struct mm_plan
 	struct twir_stmt *first = put(p, q, n, acc, false);
 	if (!p->exact || q->blocks == 1)
 		return first;
-	return tw_if(p->m, twir_eq(p->m, n->block, twir_index(p->m, 0)), first, put(p, q, n, acc, true));
+	return twir_if(p->m, twir_eq(p->m, n->block, twir_index(p->m, 0)), first, put(p, q, n, acc, true));
 }
 
 /* The sums that lie in part go to C, after the last block of K. bounds: rows and columns that there are; NULL: all. */
@@ -279,7 +279,7 @@ static struct twir_stmt *drain(const struct mm_problem *p, const struct mm_plan 
 {
 	const struct twir_expr *last = twir_eq(p->m, n->block, twir_index(p->m, q->blocks - 1));
 	struct twir_stmt *s = finish(p, q, n, tile_map(p, q, height), NULL, bounds);
-	return q->blocks == 1 ? s : tw_if(p->m, last, s, NULL);
+	return q->blocks == 1 ? s : twir_if(p->m, last, s, NULL);
 }
 
 /* Whole tiles are stored from registers where that is little code, others go by way of part. */
@@ -295,12 +295,12 @@ static struct twir_stmt *end(const struct mm_problem *p, const struct mm_plan *q
 		return by_part;
 	struct twir_stmt *at_once = finish(p, q, n, acc->mirrors, acc, NULL);
 	if (q->blocks > 1)
-		at_once = tw_if(m, twir_eq(m, n->block, twir_index(m, q->blocks - 1)), at_once, put_by(p, q, n, acc));
+		at_once = twir_if(m, twir_eq(m, n->block, twir_index(m, q->blocks - 1)), at_once, put_by(p, q, n, acc));
 	if (whole && all)
 		return at_once;
 	const struct twir_expr *columns = twir_le(m, twir_add(m, n->j0, twir_index(m, q->nr)), p->N);
 	const struct twir_expr *rows = twir_le(m, twir_index(m, height), n->rows);
-	return tw_if(m, all ? columns : whole ? rows : twir_and(m, rows, columns), at_once, by_part);
+	return twir_if(m, all ? columns : whole ? rows : twir_and(m, rows, columns), at_once, by_part);
 }
 
 /* A tile of which at least `sure` rows are those of its strip. */
@@ -330,7 +330,7 @@ static struct twir_stmt *strip(const struct mm_problem *p, const struct mm_plan 
 		const int lower = i + 1 < q->nheights ? q->heights[i + 1] : 0;
 		/* where a tile serves several heights, rows that the next lower one does not have may be beyond the last */
 		struct twir_stmt *one = tile(p, q, n, q->heights[i], q->open ? lower + 1 : q->heights[i]);
-		tiles = lower ? tw_if(m, twir_lt(m, twir_index(m, lower), n->rows), one, tiles) : one;
+		tiles = lower ? twir_if(m, twir_lt(m, twir_index(m, lower), n->rows), one, tiles) : one;
 	}
 	twir_append(&body, tiles);
 	if (!q->straight) { /* one piece of code for all heights */

@@ -199,8 +199,6 @@ struct twir_stmt *tw_formap(struct twir_module *m, int n, struct twir_var *const
 			    struct twir_stmt *body);
 struct twir_stmt *tw_for(struct twir_module *m, struct twir_var *v, const struct twir_expr *extent,
 			 struct twir_stmt *body);
-struct twir_stmt *tw_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
-			struct twir_stmt *other); /* other may be NULL */
 struct twir_stmt *tw_declare(struct twir_module *m, struct twir_tensor *t);
 struct twir_var *tw_loop_var(struct twir_module *m, const char *name);
 struct twir_stmt *tw_let_new(struct twir_module *m, const char *name, const struct twir_expr *value,

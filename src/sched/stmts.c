@@ -28,16 +28,6 @@ struct twir_stmt *tw_for(struct twir_module *m, struct twir_var *v, const struct
 	return s;
 }
 
-struct twir_stmt *tw_if(struct twir_module *m, const struct twir_expr *cond, struct twir_stmt *body,
-			struct twir_stmt *other)
-{
-	struct twir_stmt *s = twir_stmt_new(m, TWIR_IF);
-	s->u.branch.cond = cond;
-	s->u.branch.body = body;
-	s->u.branch.other = other;
-	return s;
-}
-
 struct twir_stmt *tw_declare(struct twir_module *m, struct twir_tensor *t)
 {
 	struct twir_stmt *s = twir_stmt_new(m, TWIR_DECLARE);

@@ -159,7 +159,7 @@ static struct twir_stmt *multiply(const struct tw_winograd_tiles *x, int mr, int
 		if (stage == 1)
 			s = tw_for(m, k, terms, s);
 		else if (stage == 2)
-			s = length ? tw_if(m, twir_lt(m, twir_index(m, 0), twir_var(m, piece)), s, NULL) : NULL;
+			s = length ? twir_if(m, twir_lt(m, twir_index(m, 0), twir_var(m, piece)), s, NULL) : NULL;
 		if (s)
 			twir_append(&body, s);
 	}
