@@ -40,6 +40,7 @@ test-all: build venv
 test-models: build venv
 	@$(PYTHON) tools/run_models.py $(BUILD)/tilewright $(MODELS)
 	@$(PYTHON) tools/run_kernels.py $(BUILD)/kernels_check --models
+	@TILEWRIGHT_BUILD=$(BUILD) $(PYTHON) tools/test_soak.py --models
 
 demo: configure
 	@cmake --build $(BUILD) --target example_ocr

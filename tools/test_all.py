@@ -190,6 +190,11 @@ def sanitizer_case_jobs(build):
         yield cases_job(place, "sanitizers control flow", node_folder(build), "node", "--slow", *flow_cases(build))
         yield Job("sanitizers damaged models", python("fuzz_models.py", os.path.join(place, "tilewright"), node_folder(build)),
                   seconds=3600)
+        yield soak_job("sanitizers soak", place)
+
+
+def soak_job(name, place):
+    return Job(name, python("test_soak.py"), env={"TILEWRIGHT_BUILD": place}, seconds=1800)
 
 
 FLOW = re.compile(r"scan|loop|test_if|lstm|gru|rnn|linear_attention|range_.*expanded")
@@ -203,12 +208,13 @@ def flow_cases(build):
 def thread_jobs(build):
     """Threads that share a pool, and loops and branches, under the thread sanitizer."""
     tests = ["test_shapes_threads", "test_rt_pool", "test_rt_flow"]
-    place = sanitizer_build(build, "thread", [*tests, "tilewright"])
+    place = sanitizer_build(build, "thread", [*tests, "soak", "tilewright"])
     if not place:
         yield Job("threads: build", ["cmake", "--build", build + "-threads"], seconds=3600)
         return
     for test in tests:
         yield Job("threads " + test[len("test_"):], [os.path.join(place, test)])
+    yield soak_job("threads soak", place)
     yield cases_job(place, "threads control flow", node_folder(build), "node", "--slow", *flow_cases(build))
 
 

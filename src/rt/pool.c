@@ -5,8 +5,11 @@
  * that from one job or run to the next it meets the same part of the weights in its caches, then helps out in the
  * others'. So any number of callers may run at once: workers spread over their jobs, and each further caller sends one
  * worker to rest, which keeps running threads at the pool's size.
- * Workers without work spin for about 100 us, then sleep on a futex. Results cannot depend on who does which item:
- * items are independent. */
+ * Workers without work spin for about 100 us, then sleep on a futex; where there are more threads than this process may
+ * have cores, a thread that spins keeps another from its work, so none does. Results cannot depend on who does which item:
+ * items are independent.
+ * A forked child has none of its parent's threads: contexts that it inherits run on their caller's alone, new ones get a
+ * new pool. */
 #include "rt_int.h"
 
 #include <linux/futex.h>
@@ -17,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS = 16, MOST_THREADS = 1024, MOST_SHARES = 64, SPIN_NS = 100 * 1000 };
+enum { SLOTS = 16, MOST_THREADS = 1024, MOST_SHARES = 64, SPIN_NS = 100 * 1000, SPINS = 4000 };
 
 struct share { /* of a job's items: those up to `end` that nobody took yet */
 	_Alignas(64) atomic_llong next;
@@ -41,6 +44,7 @@ struct twrt_pool {
 	pthread_t *ids;
 	int started;
 	int shares;
+	bool crowded; /* more threads than cores */
 	atomic_int quit, callers;
 	_Alignas(64) atomic_uint epoch; /* grows with each job */
 	_Alignas(64) atomic_int sleepers;
@@ -54,6 +58,7 @@ struct start {
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct twrt_pool *pools; /* the process's, one for each thread count in use */
+static pthread_once_t forks = PTHREAD_ONCE_INIT;
 
 static void futex_wait(atomic_uint *at, unsigned seen)
 {
@@ -129,8 +134,8 @@ static void *worker_main(void *arg)
 		if (visit(p, start.worker))
 			continue;
 		bool changed = false;
-		const int64_t until = now_ns() + SPIN_NS;
-		for (int spins = 0; !changed && (spins % 64 || now_ns() < until); spins++) {
+		const int64_t until = p->crowded ? 0 : now_ns() + SPIN_NS;
+		for (int spins = 0; !changed && until && (spins % 64 || now_ns() < until); spins++) {
 			relax();
 			changed = atomic_load(&p->epoch) != seen;
 		}
@@ -195,7 +200,7 @@ void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int
 	atomic_store(&s->open, 0);
 	int spins = 0;
 	for (unsigned inside; (inside = atomic_load(&s->inside)) != 0; spins++) {
-		if (spins < 4000)
+		if (spins < SPINS && !p->crowded)
 			relax();
 		else
 			futex_wait(&s->inside, inside);
@@ -223,6 +228,7 @@ static struct twrt_pool *start(int threads)
 		return NULL;
 	memset(p, 0, sizeof(*p));
 	p->threads = threads;
+	p->crowded = threads > twrt_cpus();
 	p->shares = threads < MOST_SHARES ? threads : MOST_SHARES;
 	p->ids = calloc((size_t)threads, sizeof(*p->ids));
 	struct share *shares = NULL;
@@ -250,8 +256,40 @@ static struct twrt_pool *start(int threads)
 	return p;
 }
 
+static void before_fork(void)
+{
+	pthread_mutex_lock(&pools_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&pools_lock);
+}
+
+/* Nobody else is here, whatever the counters say. */
+static void in_child(void)
+{
+	for (struct twrt_pool *p = pools; p; p = p->next_pool) {
+		p->started = 0;
+		atomic_store(&p->callers, 0);
+		for (int i = 0; i < SLOTS; i++) {
+			atomic_store(&p->slots[i].taken, 0);
+			atomic_store(&p->slots[i].open, 0);
+			atomic_store(&p->slots[i].inside, 0);
+		}
+	}
+	pools = NULL;
+	pthread_mutex_unlock(&pools_lock);
+}
+
+static void heed_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child); /* without memory for it, forked children may wait in vain */
+}
+
 struct twrt_pool *twrt_pool_get(int threads)
 {
+	pthread_once(&forks, heed_forks);
 	if (threads <= 0)
 		threads = twrt_cpus();
 	if (threads > MOST_THREADS)
@@ -278,9 +316,10 @@ void twrt_pool_put(struct twrt_pool *p)
 	const bool last = --p->users == 0;
 	if (last) {
 		struct twrt_pool **at = &pools;
-		while (*at != p)
+		while (*at && *at != p)
 			at = &(*at)->next_pool;
-		*at = p->next_pool;
+		if (*at) /* else it is from before a fork */
+			*at = p->next_pool;
 	}
 	pthread_mutex_unlock(&pools_lock);
 	if (last)

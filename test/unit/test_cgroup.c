@@ -80,6 +80,41 @@ static void groups_v1(void **state UNUSED)
 	assert_int_equal(tw_cgroup_cpus(tree), 2);
 }
 
+/* The group is the mount's own, as in a container with a name space of its own; quotas change while the program runs. */
+static void changed_while_running(void **state UNUSED)
+{
+	put("proc/self/cgroup", "0::/\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 0);
+	put("sys/fs/cgroup/cpu.max", "400000 100000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 4);
+	put("sys/fs/cgroup/cpu.max", "150000 100000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 2);
+	put("sys/fs/cgroup/cpu.max", "max 100000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 0);
+	put("proc/self/cgroup", "0::/../beside/it\n"); /* outside of what is mounted here: the mount still counts */
+	put("sys/fs/cgroup/cpu.max", "100000 100000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 1);
+}
+
+/* Version 1 with version 2 beside it, and groups in groups: the strictest of all. */
+static void nested_groups(void **state UNUSED)
+{
+	put("proc/self/cgroup", "3:cpuset:/\n2:cpuacct:/a/b/c\n1:cpu:/a/b/c\n0::/x/y\n");
+	put("sys/fs/cgroup/cpu/a/b/c/cpu.cfs_quota_us", "800000\n");
+	put("sys/fs/cgroup/cpu/a/b/c/cpu.cfs_period_us", "100000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 8);
+	put("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "25000\n");
+	put("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "5000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 5);
+	put("sys/fs/cgroup/unified/x/cpu.max", "300000 100000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 3);
+	put("sys/fs/cgroup/unified/x/y/cpu.max", "600000 100000\n");
+	assert_int_equal(tw_cgroup_cpus(tree), 3);
+	put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+	put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "0\n"); /* no period: no limit */
+	assert_int_equal(tw_cgroup_cpus(tree), 3);
+}
+
 static void memory_of_groups(void **state UNUSED)
 {
 	assert_true(tw_cgroup_memory(tree) == 0);
@@ -102,6 +137,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_groups, make_tree, drop_tree),
 		cmocka_unit_test_setup_teardown(groups_v2, make_tree, drop_tree),
 		cmocka_unit_test_setup_teardown(groups_v1, make_tree, drop_tree),
+		cmocka_unit_test_setup_teardown(changed_while_running, make_tree, drop_tree),
+		cmocka_unit_test_setup_teardown(nested_groups, make_tree, drop_tree),
 		cmocka_unit_test_setup_teardown(memory_of_groups, make_tree, drop_tree),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
