@@ -113,7 +113,7 @@ TILEWRIGHT_API tilewright_options *tilewright_create_options(void);
 TILEWRIGHT_API void tilewright_free_options(tilewright_options *options);
 /* C compilers running at once while compiling; 0: as many as there are cores. */
 TILEWRIGHT_API tilewright_status tilewright_set_jobs(tilewright_options *options, int jobs);
-/* "avx512", "avx2", "neon", "generic", "scalar"; NULL: the host's best. */
+/* "avx512vnni", "avx512", "avx2", "neon", "generic", "scalar"; NULL: the host's best. */
 TILEWRIGHT_API tilewright_status tilewright_set_isa(tilewright_options *options, const char *isa);
 /* Fixes a symbolic size ("batch") at compile time: the program is made for this size only, and may be faster for it. */
 TILEWRIGHT_API tilewright_status tilewright_fix_symbol(tilewright_options *options, const char *symbol, int64_t value);

@@ -49,7 +49,8 @@ SAME(1, TW_ISA_GENERIC);
 SAME(2, TW_ISA_NEON);
 SAME(3, TW_ISA_AVX2);
 SAME(4, TW_ISA_AVX512);
-SAME(5, TW_ISA_COUNT);
+SAME(5, TW_ISA_AVX512_VNNI);
+SAME(6, TW_ISA_COUNT);
 
 struct tw_error *tilewright_error_slot(void)
 {

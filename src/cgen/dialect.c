@@ -5,10 +5,11 @@ static const struct tw_dialect dialects[TW_ISA_COUNT] = {
 	[TW_ISA_SCALAR] = {"scalar", 16, cgen_rows_plain},  [TW_ISA_GENERIC] = {"generic", 16, cgen_rows_plain},
 	[TW_ISA_NEON] = {"neon", 16, cgen_rows_neon},	    [TW_ISA_AVX2] = {"avx2", 32, cgen_rows_avx2},
 	[TW_ISA_AVX512] = {"avx512", 64, cgen_rows_avx512},
+	[TW_ISA_AVX512_VNNI] = {"avx512vnni", 64, cgen_rows_avx512, cgen_rows_vnni},
 };
 
-static const struct tw_dialect cuda = {"cuda", 16, cgen_rows_cuda, &cgen_words_cuda},
-			       opencl = {"opencl", 16, cgen_rows_opencl, &cgen_words_opencl};
+static const struct tw_dialect cuda = {"cuda", 16, cgen_rows_cuda, NULL, &cgen_words_cuda},
+			       opencl = {"opencl", 16, cgen_rows_opencl, NULL, &cgen_words_opencl};
 
 const struct tw_dialect *tw_dialect_of(const struct tw_target *t)
 {

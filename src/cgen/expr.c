@@ -631,6 +631,9 @@ void cgen_expr(struct cgen *g, const struct twir_expr *e)
 	case TWIR_Fma:
 		op_call(g, "fma", e);
 		break;
+	case TWIR_Dot4:
+		op_call(g, "dot4", e);
+		break;
 	case TWIR_Select:
 	case TWIR_Cond:
 		choose(g, e);

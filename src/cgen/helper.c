@@ -348,7 +348,9 @@ static void print_helper(struct cgen_uses *u, struct cgen_helper *h, struct tw_b
 		buf_bytes(out, wide.at, wide.n);
 		return;
 	}
-	const struct cgen_row *r = find_in(u->d->rows, h);
+	const struct cgen_row *r = find_in(u->d->more, h);
+	if (!r)
+		r = find_in(u->d->rows, h);
 	if (!r)
 		r = find_in(cgen_rows_common, h);
 	if (!r)

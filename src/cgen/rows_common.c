@@ -161,6 +161,14 @@ const struct cgen_row cgen_rows_common[] = {
 	{"mod", T_INTS, ROW_VECTOR, "mod.s",
 	 "INL $V $F($V a, $V b) { $V r = {0}; for (int l = 0; l < $N; l++) r[l] = mod_$L(a[l], b[l]); return r; }",
 	 NULL},
+	{"dot4", T_(I32), ROW_SCALAR, "",
+	 "INL $V $F($V a, $V b, $V c) { return ($V)((u32)c + (u32)((i32)(u8)a * (i8)b) + (u32)((i32)(u8)(a >> 8) * "
+	 "(i8)(b >> 8)) + (u32)((i32)(u8)(a >> 16) * (i8)(b >> 16)) + (u32)((i32)(u8)(a >> 24) * (i8)(b >> 24))); }",
+	 NULL},
+	{"dot4", T_(I32), ROW_VECTOR, "",
+	 "INL $V $F($V a, $V b, $V c) { return c + (a & 255) * (b << 24 >> 24) + (a >> 8 & 255) * (b << 16 >> 24) + (a "
+	 ">> 16 & 255) * (b << 8 >> 24) + (a >> 24 & 255) * (b >> 24); }",
+	 NULL},
 	/* index arithmetic: floors; fdivp and fmodp: b > 0 */
 	S2("fdivp", T_SIGNED, "a / b - (a % b < 0)"),
 	S2("fmodp", T_SIGNED, "a % b < 0 ? a % b + b : a % b"),

@@ -142,6 +142,23 @@ const struct cgen_row cgen_rows_avx512[] = {
 	{0},
 };
 
+/* The products' sums do not saturate here, as they do in vpmaddubsw. */
+#define DOT4(n, gcc, clang)                                                                                            \
+	{                                                                                                              \
+		"dot4", T_(I32), n, "",                                                                                \
+			"INL $V $F($V a, $V b, $V c) { return ($V)__builtin_ia32_vpdpbusd" gcc                         \
+			"(($T)c, ($T)a, ($T)b); }",                                                                    \
+			"INL $V $F($V a, $V b, $V c) { return ($V)__builtin_ia32_vpdpbusd" clang                       \
+			"(($T)c, ($T)a, ($T)b); }"                                                                     \
+	}
+
+const struct cgen_row cgen_rows_vnni[] = {
+	DOT4(16, "_v16si", "512"),
+	DOT4(8, "_v8si", "256"),
+	DOT4(4, "_v4si", "128"),
+	{0},
+};
+
 #define MASKED256(types, n, name, type)                                                                                \
 	{"ldm",                                                                                                        \
 	 types,                                                                                                        \

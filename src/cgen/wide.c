@@ -49,6 +49,7 @@ static const struct {
 	{"trunc", "V:V"},
 	{"abs", "V:V"},
 	{"fma", "V:VVV"},
+	{"dot4", "V:VVV"},
 	{"div", "V:VV"},
 	{"mod", "V:VV"},
 	{"fdiv", "V:VV"},

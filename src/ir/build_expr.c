@@ -351,6 +351,17 @@ const struct twir_expr *twir_fma(struct twir_module *m, const struct twir_expr *
 	return twir_intern(m, &(struct twir_key){.kind = TWIR_Fma, .type = args[0]->type, .n = 3, .args = args});
 }
 
+const struct twir_expr *twir_dot4(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b,
+				  const struct twir_expr *c)
+{
+	const char *why = twir_bad_dot4(a, b, c);
+	TW_CHECK(!why, "%s", why);
+	const int lanes = lanes_of(a, b, c);
+	const struct twir_expr *const args[] = {twir_splat_to(m, a, lanes), twir_splat_to(m, b, lanes),
+						twir_splat_to(m, c, lanes)};
+	return twir_intern(m, &(struct twir_key){.kind = TWIR_Dot4, .type = args[0]->type, .n = 3, .args = args});
+}
+
 const struct twir_expr *twir_select(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a,
 				    const struct twir_expr *b)
 {

@@ -120,6 +120,8 @@ const struct twir_expr *twir_with_args(struct twir_module *m, const struct twir_
 	switch (k) {
 	case TWIR_Fma:
 		return twir_fma(m, args[0], args[1], args[2]);
+	case TWIR_Dot4:
+		return twir_dot4(m, args[0], args[1], args[2]);
 	case TWIR_Select:
 		return twir_select(m, args[0], args[1], args[2]);
 	case TWIR_Cond:

@@ -84,6 +84,15 @@ const char *twir_bad_fma(const struct twir_expr *a, const struct twir_expr *b, c
 		       : "the operands' types differ";
 }
 
+const char *twir_bad_dot4(const struct twir_expr *a, const struct twir_expr *b, const struct twir_expr *c)
+{
+	if (a->type.scalar != TWIR_I32)
+		return "dot4 takes i32";
+	return alike(a->type, b->type) && alike(a->type, c->type) && alike(b->type, c->type)
+		       ? NULL
+		       : "the operands' types differ";
+}
+
 const char *twir_bad_choice(enum twir_kind k, const struct twir_expr *c, const struct twir_expr *a,
 			    const struct twir_expr *b)
 {

@@ -129,6 +129,13 @@ static int64_t int_unary(enum twir_kind k, enum twir_scalar type, int64_t a)
 	}
 }
 
+static int64_t dot4(int64_t a, int64_t b, int64_t c)
+{
+	for (int byte = 0; byte < 4; byte++)
+		c += (int64_t)(uint8_t)((uint64_t)a >> 8 * byte) * (int8_t)((uint64_t)b >> 8 * byte);
+	return twir_wrap(TWIR_I32, c);
+}
+
 /* The cases of floats, once for each type: T the C type, F the slot's member, X the suffix of libm's names. */
 #define FLOAT_CASES(CLASS, F, X)                                                                                       \
 	case TWIR_Add *TWIRI_CLASSES + CLASS:                                                                          \
@@ -204,6 +211,8 @@ void twiri_arith(const struct twiri_ins *in, union twiri_slot *d, const union tw
 	const enum twir_kind k = in->op / TWIRI_CLASSES;
 	if (k == TWIR_Select || k == TWIR_Cond)
 		*d = a->i ? *b : *c;
+	else if (k == TWIR_Dot4)
+		d->i = dot4(a->i, b->i, c->i);
 	else if (k == TWIR_Neg || k == TWIR_Not || k == TWIR_Abs)
 		d->i = int_unary(k, in->type, a->i);
 	else if (in->op % TWIRI_CLASSES == TWIRI_F32 || in->op % TWIRI_CLASSES == TWIRI_F64)

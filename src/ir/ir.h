@@ -5,6 +5,7 @@
  *    whose / floors and % has the divisor's sign; other integer types truncate as in ONNX and C.
  *  - f32 and f64 follow IEEE 754, round half to even; nothing is contracted: only `fma` fuses. NaN propagates through min, max and folds of them.
  *  - float to integer saturates and NaN gives 0. i1 is false/true.
+ *  - dot4(a, b, c) takes i32: c plus the sum of the products of a's four bytes, as numbers from 0 to 255, and b's, from -128 to 127. It wraps.
  *  - f16, bf16, f8.., f4e2m1, i4, u4, i2 and u2 are storage types: only loads, stores, casts and bitcasts touch them; casts are IR functions of math.tw.
  *    Casts to f8 and f4e2m1 round half to even and saturate (what is too large, infinity too, becomes the largest value); NaN stays NaN where there is
  *    one, in f4e2m1 it becomes 6. f8e8m0 takes the magnitude, up to the next power of two, at most 2^127; infinity becomes NaN.
@@ -171,6 +172,7 @@ struct twir_tensor {
 	const struct twir_map *mirrors; /* register, until lane lowering */
 	struct twir_tensor *
 		alias; /* an out parameter that may be the same buffer as this in parameter, accessed at equal offsets only */
+	struct twir_tensor *bytes; /* of scope TENSOR, i32: the elements are words of four bytes of this 8-bit tensor's storage, as it lies */
 	uint32_t id; /* unique in the module */
 	void *user;  /* free for the owner of a compute graph; programs do not use it */
 };
@@ -441,6 +443,8 @@ const struct twir_expr *twir_ceildiv(struct twir_module *m, const struct twir_ex
 const struct twir_expr *twir_roundup(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b);
 const struct twir_expr *twir_fma(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b,
 				 const struct twir_expr *c);
+const struct twir_expr *twir_dot4(struct twir_module *m, const struct twir_expr *a, const struct twir_expr *b,
+				  const struct twir_expr *c);
 const struct twir_expr *twir_select(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a,
 				    const struct twir_expr *b);
 const struct twir_expr *twir_cond(struct twir_module *m, const struct twir_expr *c, const struct twir_expr *a,

@@ -22,6 +22,7 @@ struct twir_tensor *twir_tensor_exact(struct twir_module *m, const char *name, e
 const char *twir_bad_unary(enum twir_kind k, const struct twir_expr *a);
 const char *twir_bad_binary(enum twir_kind k, const struct twir_expr *a, const struct twir_expr *b);
 const char *twir_bad_fma(const struct twir_expr *a, const struct twir_expr *b, const struct twir_expr *c);
+const char *twir_bad_dot4(const struct twir_expr *a, const struct twir_expr *b, const struct twir_expr *c);
 const char *twir_bad_choice(enum twir_kind k, const struct twir_expr *c, const struct twir_expr *a,
 			    const struct twir_expr *b);
 const char *twir_bad_cast(enum twir_scalar to, const struct twir_expr *a);

@@ -341,7 +341,7 @@ static int parse_args(struct twir_parser *p, struct twir_operand *args, int most
 static struct twir_operand parse_operation(struct twir_parser *p, const struct twir_tok *at, enum twir_kind k)
 {
 	struct twir_operand o[3];
-	const struct twir_expr *e[3];
+	const struct twir_expr *e[3] = {0};
 	const int n = parse_args(p, o, 3), arity = twir_kind_arity(k);
 	if (n != arity)
 		twir_fail(p, at, "see the table of operations in docs/LANGUAGE.md", "%s takes %d argument%s, not %d",
@@ -360,6 +360,7 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 		for (int i = 0; i < n; i++)
 			e[i] = twir_retype(p, o[i], TWIR_F32);
 	const char *why = k == TWIR_Fma	     ? twir_bad_fma(e[0], e[1], e[2])
+			  : k == TWIR_Dot4   ? twir_bad_dot4(e[0], e[1], e[2])
 			  : k == TWIR_Select ? twir_bad_choice(k, e[0], e[1], e[2])
 			  : n == 1	     ? twir_bad_unary(k, e[0])
 					     : twir_bad_binary(k, e[0], e[1]);
@@ -370,6 +371,8 @@ static struct twir_operand parse_operation(struct twir_parser *p, const struct t
 			  n > 2 ? twir_type_text(p, e[2]->type) : "", why);
 	if (k == TWIR_Fma)
 		return rigid(twir_fma(p->m, e[0], e[1], e[2]));
+	if (k == TWIR_Dot4)
+		return rigid(twir_dot4(p->m, e[0], e[1], e[2]));
 	if (k == TWIR_Select)
 		return (struct twir_operand){twir_select(p->m, e[0], e[1], e[2]), o[1].flexible && o[2].flexible,
 					     twir_wide_choice(p, k, e[0], o[1], o[2])};

@@ -25,6 +25,8 @@ static const char *bad_operands(const struct twir_expr *e)
 		return twir_type_eq(e->type, e->u.var->type) ? NULL : "a variable of another type";
 	case TWIR_Fma:
 		return twir_bad_fma(a[0], a[1], a[2]);
+	case TWIR_Dot4:
+		return twir_bad_dot4(a[0], a[1], a[2]);
 	case TWIR_Select:
 	case TWIR_Cond:
 		return twir_bad_choice(k, a[0], a[1], a[2]);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* The numbers of enum tw_isa; api/ asserts that they agree. */
-static const char *const isa_names[] = {"scalar", "generic", "neon", "avx2", "avx512"};
+static const char *const isa_names[] = {"scalar", "generic", "neon", "avx2", "avx512", "avx512vnni"};
 
 const char *twrt_isa_text(int isa)
 {
@@ -31,6 +31,9 @@ bool twrt_isa_runs_here(int isa)
 	case 3:
 		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 	case 4:
+	case 5:
+		if (isa == 5 && !__builtin_cpu_supports("avx512vnni"))
+			return false;
 		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 	default:

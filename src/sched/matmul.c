@@ -326,8 +326,10 @@ bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_p
 	describe(p, &p->b);
 	if (!choose_axes(p))
 		return false;
+	const bool words = mm_take_words(p);
 	measure(p);
-	see_exact(p);
+	if (!words)
+		see_exact(p);
 	see_places(p);
 	if (!p->affine)
 		split_axis(p);

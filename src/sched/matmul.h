@@ -21,6 +21,15 @@ struct mm_factor {
 	enum twir_scalar stored;    /* of a prepared tensor */
 };
 
+/* Sums of products of bytes by dot4: see matmul_words.c. */
+struct mm_words {
+	bool on;
+	bool a_signed;				    /* bytes of a; those of b are the other kind */
+	const struct twir_expr *a_zero, *b_zero;    /* i32; NULL: 0 */
+	const struct twir_expr *terms;		    /* products of bytes in a sum */
+	struct twir_tensor *row_sums, *column_sums; /* of bytes; NULL: no need of them */
+};
+
 /* C[.., i, j] = epilogue(sum over k.. of A(.., i, k..) * B(.., k.., j)): i may be missing; other axes are batches. */
 struct mm_problem {
 	const struct tw_task *task;
@@ -30,6 +39,7 @@ struct mm_problem {
 	const struct twir_expr *fold;
 	enum twir_scalar type; /* of the sum of a block of K, in which products are added */
 	int64_t exact; /* sums of 32-bit integers: f32 holds those of so many products as they are; 0: of none, and type is theirs */
+	struct mm_words words;
 	struct mm_factor a, b; /* a does not use j, b does not use i */
 	int rank, row, column; /* axes of c; row: -1 when there is none */
 	int nbatch, batch[TWIR_MAX_RANK];
@@ -71,6 +81,15 @@ struct mm_plan {
 bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_problem *p);
 /* Rows are that axis of c, which A uses and B does not; the others are batches. */
 void mm_take_row(struct mm_problem *p, int row);
+
+/* matmul_words.c. mm_take_words: the problem becomes one over words, if it can; producers are then inlined. mm_dot: sum + a * b. mm_bytes_sum: of a word of
+ * a, else of b. mm_whole_sum: the sum of the definition, from that of dot4 and those of the bytes (NULL: no zero point asks for it). */
+bool mm_take_words(struct mm_problem *p);
+const struct twir_expr *mm_dot(const struct mm_problem *p, const struct twir_expr *a, const struct twir_expr *b,
+			       const struct twir_expr *sum);
+const struct twir_expr *mm_bytes_sum(const struct mm_problem *p, bool of_a, const struct twir_expr *word);
+const struct twir_expr *mm_whole_sum(const struct mm_problem *p, const struct twir_expr *sum,
+				     const struct twir_expr *row_sum, const struct twir_expr *column_sum);
 
 /* matmul_plan.c: the analytic model. Costs are cycles of one core, to compare points with. */
 void mm_space(struct tw_arena *a, const struct tw_target *t, struct tw_space *s);
@@ -117,6 +136,8 @@ struct twir_stmt *mm_pack_panels(const struct mm_problem *p, const struct mm_pla
 /* The elements: A of row i (first: of the item), at k of the fold as one number and as indices; B of column j of a panel (first: of the item), at k as one number. */
 const struct twir_expr *mm_a(const struct mm_problem *p, const struct twir_expr *first, const struct twir_expr *i,
 			     const struct twir_expr *flat, const struct twir_expr *const *k);
+/* The sum of all, from the one that the loop over K made: see matmul_words.c. */
+const struct twir_expr *mm_corrected(const struct mm_problem *p, const struct twir_expr *sum);
 const struct twir_expr *mm_b(const struct mm_problem *p, const struct twir_expr *first, const struct twir_expr *panel,
 			     const struct twir_expr *k, const struct twir_expr *j);
 /* The place of B[panel, k, 0], to prefetch. Returns the number of indices. */

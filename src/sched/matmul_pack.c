@@ -85,15 +85,17 @@ static void add_batches(const struct mm_problem *p, const struct mm_factor *f, s
 }
 
 /* The same by a kernel of the launch. */
-static void stage(struct mm_problem *p, const struct prepared *x, const struct twir_expr *value, struct tw_launch *out)
+static struct twir_tensor *by_kernel(const struct mm_problem *p, const char *name, enum twir_scalar type,
+				     const struct prepared *x, const struct twir_expr *value, struct tw_launch *out)
 {
 	struct twir_module *m = p->m;
 	struct twir_compute c = {.axes = (struct twir_var **)x->axis, .value = mm_inlined(p, value)};
-	c.out = p->b.tensor = twir_tensor_new(m, "panels", p->type, x->rank, x->shape, TWIR_TENSOR);
-	struct tw_kernel k = {.program =
-				      tw_rule_schedule(m, arena_printf(m->arena, "%s_panels", p->task->name), &c, p->t),
-			      .schedule = "panels"};
+	c.out = twir_tensor_new(m, name, type, x->rank, x->shape, TWIR_TENSOR);
+	struct tw_kernel k = {.program = tw_rule_schedule(
+				      m, arena_printf(m->arena, "%s_%s", p->task->name, name), &c, p->t),
+			      .schedule = name};
 	vec_push(m->arena, &out->kernels, k);
+	return c.out;
 }
 
 static void prepare_panels(struct mm_problem *p, const struct mm_plan *q, struct tw_launch *out)
@@ -111,7 +113,7 @@ static void prepare_panels(struct mm_problem *p, const struct mm_plan *q, struct
 	if (!(p->n_known && p->n_size % q->nr == 0))
 		value = twir_cond(m, twir_lt(m, j, p->N), value, twir_const_of(m, value->type, 0));
 	if (p->b.access == MM_STAGED)
-		stage(p, &x, value, out);
+		p->b.tensor = by_kernel(p, "panels", p->type, &x, value, out);
 	else
 		p->b.tensor = tw_prepare(p->task, out, "panels", p->b.stored, x.rank, x.shape, x.axis, value);
 }
@@ -125,6 +127,58 @@ static void prepare_rows(struct mm_problem *p, struct tw_launch *out)
 	mm_unflat(p, add_axis(p, &x, "k", p->K), k);
 	p->a.tensor =
 		tw_prepare(p->task, out, "rows", p->type, x.rank, x.shape, x.axis, value_at(p, &p->a, i, k, x.batch));
+}
+
+static int batch_place(const struct mm_problem *p, const struct mm_factor *f, const struct twir_expr **index)
+{
+	int n = 0;
+	for (int i = 0; i < p->nbatch; i++)
+		if (f->uses[p->batch[i]])
+			index[n++] = twir_var(p->m, p->c->axes[p->batch[i]]);
+	return n;
+}
+
+/* The sums of a factor's bytes along K, for each of its rows or columns: of constants, or by a kernel before. */
+static struct twir_tensor *sum_bytes(struct mm_problem *p, const struct mm_factor *f, struct tw_launch *out)
+{
+	struct twir_module *m = p->m;
+	const bool of_a = f == &p->a;
+	const char *name = of_a ? "row_sums" : "column_sums";
+	struct prepared x = {0};
+	struct twir_var *fold[TWIR_MAX_RANK];
+	const struct twir_expr *k[TWIR_MAX_RANK], *at = NULL;
+	const int own = of_a ? p->row : p->column;
+	add_batches(p, f, &x);
+	if (own >= 0)
+		at = add_axis(p, &x, "i", p->c->out->shape[own]);
+	for (int i = 0; i < p->nfold; i++) {
+		fold[i] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "k");
+		k[i] = twir_var(m, fold[i]);
+	}
+	const struct twir_expr *one = mm_bytes_sum(p, of_a, value_at(p, f, at, k, x.batch));
+	const struct twir_expr *value = twir_fold(m, TWIR_Add, p->nfold, fold, p->extent, one);
+	if (f->access == MM_PREPARED)
+		return tw_prepare(p->task, out, name, TWIR_I32, x.rank, x.shape, x.axis, value);
+	return by_kernel(p, name, TWIR_I32, &x, value, out);
+}
+
+static const struct twir_expr *sum_of(const struct mm_problem *p, const struct mm_factor *f, struct twir_tensor *sums)
+{
+	const struct twir_expr *index[TWIR_MAX_RANK];
+	const int own = f == &p->a ? p->row : p->column;
+	if (!sums)
+		return NULL;
+	int n = batch_place(p, f, index);
+	if (own >= 0)
+		index[n++] = twir_var(p->m, p->c->axes[own]);
+	return twir_load(p->m, sums, n, index);
+}
+
+const struct twir_expr *mm_corrected(const struct mm_problem *p, const struct twir_expr *sum)
+{
+	if (!p->words.on)
+		return sum;
+	return mm_whole_sum(p, sum, sum_of(p, &p->a, p->words.row_sums), sum_of(p, &p->b, p->words.column_sums));
 }
 
 /* Rows a page apart would fall on the same sets of the first-level cache. */
@@ -147,6 +201,10 @@ void mm_tensors(struct mm_problem *p, const struct mm_plan *q, struct tw_launch 
 		p->b.tensor = twir_tensor_new(m, "panels", p->type, 3, shape, TWIR_SHARED);
 		twir_append(declared, tw_declare(m, p->b.tensor));
 	}
+	if (p->words.b_zero)
+		p->words.row_sums = sum_bytes(p, &p->a, out);
+	if (p->words.a_zero)
+		p->words.column_sums = sum_bytes(p, &p->b, out);
 	if (p->a.access == MM_PREPARED) {
 		prepare_rows(p, out);
 	} else if (p->a.access == MM_PACKED) {
@@ -225,15 +283,6 @@ struct twir_stmt *mm_pack_panels(const struct mm_problem *p, const struct mm_pla
 	const struct twir_expr *place[] = {own, mm_flat(p, k), je};
 	struct twir_stmt *store = twir_store(m, p->b.tensor, 3, place, value, NULL);
 	return tw_for(m, tp, panels, tw_formap(m, n + 1, v, map, 1, LANE, NULL, store));
-}
-
-static int batch_place(const struct mm_problem *p, const struct mm_factor *f, const struct twir_expr **index)
-{
-	int n = 0;
-	for (int i = 0; i < p->nbatch; i++)
-		if (f->uses[p->batch[i]])
-			index[n++] = twir_var(p->m, p->c->axes[p->batch[i]]);
-	return n;
 }
 
 const struct twir_expr *mm_a(const struct mm_problem *p, const struct twir_expr *first, const struct twir_expr *i,

@@ -56,7 +56,7 @@ static int64_t divisor_near(int64_t extent, int64_t wanted)
 
 int64_t mm_parts(const struct mm_problem *p, int64_t items)
 {
-	if (items >= FEW_ITEMS || !p->m_known || !p->n_known || !p->k_known || !batches_known(p) ||
+	if (p->words.on || items >= FEW_ITEMS || !p->m_known || !p->n_known || !p->k_known || !batches_known(p) ||
 	    p->rank + 1 > TWIR_MAX_RANK || items < 1)
 		return 1;
 	const int64_t extent = tw_size_or(p->extent[longest_axis(p)], 1);

@@ -1,5 +1,5 @@
 /* Gives a finished program its parameters: one for each compute tensor that it loads (in) or stores (out), in order of first appearance, inputs first.
- * An output may take over the buffer of an input that the program reads only at the very element it then stores. */
+ * A tensor of words that sees the bytes of another is a parameter of words for which the other is handed in. An output may take over the buffer of an input that the program reads only at the very element it then stores. */
 #include "sched/sched.h"
 
 struct binder {
@@ -141,8 +141,9 @@ void tw_bind_params(struct twir_module *m, struct twir_program *p, struct tw_ker
 	p->nparams = k->nargs;
 	p->params = ARENA_ARRAY(m->arena, struct twir_tensor *, k->nargs);
 	for (int i = 0; i < k->nargs; i++) {
-		k->args[i] = i < nin ? b.ins.at[i] : b.outs.at[i - nin];
-		p->params[i] = map_get_ptr(&b.made, k->args[i]);
+		struct twir_tensor *t = i < nin ? b.ins.at[i] : b.outs.at[i - nin];
+		p->params[i] = map_get_ptr(&b.made, t);
+		k->args[i] = t->bytes ? t->bytes : t;
 	}
 	for (int o = 0; o < nout; o++) {
 		k->inplace[o] = -1;

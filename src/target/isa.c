@@ -7,11 +7,14 @@
 static const struct {
 	const char *name;
 	int lanes, vector_bytes, vector_registers;
-	bool has_fma;
+	bool has_fma, has_dot4;
 } sets[TW_ISA_COUNT] = {
-	[TW_ISA_SCALAR] = {"scalar", 16, 0, 16, false}, [TW_ISA_GENERIC] = {"generic", 4, 16, 16, false},
-	[TW_ISA_NEON] = {"neon", 4, 16, 32, true},	[TW_ISA_AVX2] = {"avx2", 8, 32, 16, true},
-	[TW_ISA_AVX512] = {"avx512", 16, 64, 32, true},
+	[TW_ISA_SCALAR] = {"scalar", 16, 0, 16, false, false},
+	[TW_ISA_GENERIC] = {"generic", 4, 16, 16, false, false},
+	[TW_ISA_NEON] = {"neon", 4, 16, 32, true, false},
+	[TW_ISA_AVX2] = {"avx2", 8, 32, 16, true, false},
+	[TW_ISA_AVX512] = {"avx512", 16, 64, 32, true, false},
+	[TW_ISA_AVX512_VNNI] = {"avx512vnni", 16, 64, 32, true, true},
 };
 
 const char *tw_isa_name(enum tw_isa isa)
@@ -38,6 +41,7 @@ void tw_target_with_isa(struct tw_target *t, enum tw_isa isa)
 	t->vector_bytes = sets[isa].vector_bytes;
 	t->vector_registers = sets[isa].vector_registers;
 	t->has_fma = sets[isa].has_fma;
+	t->has_dot4 = sets[isa].has_dot4;
 }
 
 #if defined(__x86_64__)
@@ -62,7 +66,9 @@ static bool extension_runs(enum tw_isa isa)
 	__builtin_cpu_init();
 	if (isa == TW_ISA_AVX2)
 		return (saved & YMM) == YMM && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-	if (isa != TW_ISA_AVX512)
+	if (isa != TW_ISA_AVX512 && isa != TW_ISA_AVX512_VNNI)
+		return false;
+	if (isa == TW_ISA_AVX512_VNNI && !__builtin_cpu_supports("avx512vnni"))
 		return false;
 	return (saved & ZMM) == ZMM && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
 	       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -9,7 +9,7 @@
 
 static enum tw_isa best_isa(void)
 {
-	enum tw_isa isa = TW_ISA_AVX512;
+	enum tw_isa isa = TW_ISA_COUNT - 1;
 	while (!tw_isa_runs_here(isa))
 		isa--;
 	/* Scalar code is for comparison; the generic vectors of the compiler are never worse. */
@@ -24,7 +24,7 @@ static enum tw_isa chosen_isa(void)
 	enum tw_isa isa;
 	if (!tw_isa_parse(name, &isa))
 		tw_raise(TW_ERR_USAGE,
-			 "TILEWRIGHT_ISA=%.40s: no such instruction set; there are avx512, avx2, neon, generic, scalar",
+			 "TILEWRIGHT_ISA=%.40s: no such instruction set; there are avx512vnni, avx512, avx2, neon, generic, scalar",
 			 name);
 	if (!tw_isa_runs_here(isa))
 		tw_raise(TW_ERR_USAGE, "TILEWRIGHT_ISA=%s: this processor cannot run it; the best it has is %s", name,

@@ -13,7 +13,7 @@ syn keyword tilewrightLevel core lane block warp thread
 syn keyword tilewrightType void i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 index
 syn keyword tilewrightType f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 i4 u4 i2 u2
 syn keyword tilewrightOperator and or xor not
-syn keyword tilewrightOperation min max minnum maxnum abs sqrt floor ceil round trunc fma select extract ceil_div round_up neg
+syn keyword tilewrightOperation min max minnum maxnum abs sqrt floor ceil round trunc fma dot4 select extract ceil_div round_up neg
 syn keyword tilewrightOperation shfl_up shfl_down shfl_xor shfl_idx reduce splat gather lanes
 syn keyword tilewrightOperation sum prod fold_min fold_max fold_minnum fold_maxnum fold_and fold_or fold_xor add mul
 syn keyword tilewrightConstant true false inf nan

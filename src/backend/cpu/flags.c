@@ -16,6 +16,9 @@ static const char *isa_flags(const struct tw_target *t)
 {
 #if defined(__x86_64__)
 	switch (t->isa) {
+	case TW_ISA_AVX512_VNNI:
+		return "-mavx2 -mfma -mf16c -mavx512f -mavx512cd -mavx512bw -mavx512dq -mavx512vl -mavx512vnni "
+		       "-mprefer-vector-width=512 -fcf-protection=none";
 	case TW_ISA_AVX512:
 		return "-mavx2 -mfma -mf16c -mavx512f -mavx512cd -mavx512bw -mavx512dq -mavx512vl "
 		       "-mprefer-vector-width=512 -fcf-protection=none";
