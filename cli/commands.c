@@ -297,7 +297,9 @@ static int take_atol(struct args *a, const char *value, struct problem *p)
 	}
 #define O_ISA                                                                                                          \
 	{                                                                                                              \
-		"--isa", "NAME", "instruction set: scalar, generic, neon, avx2, avx512, avx512vnni (default: the machine's best)", \
+		"--isa", "NAME",                                                                                       \
+			"instruction set: scalar, generic, neon, avx2, avx512, avx512vnni (default: the machine's "    \
+			"best)",                                                                                       \
 			take_isa                                                                                       \
 	}
 #define O_EXACT                                                                                                        \
@@ -401,7 +403,8 @@ static const struct command_option program_options[] = {
 	 take_stage},
 	{"--emit", "LANGUAGE", "print the program in c, cuda or opencl", take_emit},
 	{"--target", "NAME",
-	 "what --stage, --emit and --run compiled lower for: scalar, generic, neon, avx2, avx512, avx512vnni; sm_80, sm_90, opencl "
+	 "what --stage, --emit and --run compiled lower for: scalar, generic, neon, avx2, avx512, avx512vnni; sm_80, "
+	 "sm_90, opencl "
 	 "(default: the machine's best, or sm_90)",
 	 take_target},
 	{"--run", "ENGINE",

@@ -39,8 +39,8 @@ static const char text[] =
 
 static const char *lanes_of(const char *isa)
 {
-	static const char *const known[][2] = {
-		{"avx512vnni", "16"}, {"avx512", "16"}, {"avx2", "8"}, {"neon", "4"}, {"generic", "4"}, {"scalar", "16"}};
+	static const char *const known[][2] = {{"avx512vnni", "16"}, {"avx512", "16"}, {"avx2", "8"},
+					       {"neon", "4"},	     {"generic", "4"}, {"scalar", "16"}};
 	for (size_t i = 0; isa && i < sizeof(known) / sizeof(known[0]); i++)
 		if (strcmp(isa, known[i][0]) == 0)
 			return known[i][1];

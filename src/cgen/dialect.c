@@ -2,8 +2,10 @@
 #include "cgen/cgen_int.h"
 
 static const struct tw_dialect dialects[TW_ISA_COUNT] = {
-	[TW_ISA_SCALAR] = {"scalar", 16, cgen_rows_plain},  [TW_ISA_GENERIC] = {"generic", 16, cgen_rows_plain},
-	[TW_ISA_NEON] = {"neon", 16, cgen_rows_neon},	    [TW_ISA_AVX2] = {"avx2", 32, cgen_rows_avx2},
+	[TW_ISA_SCALAR] = {"scalar", 16, cgen_rows_plain},
+	[TW_ISA_GENERIC] = {"generic", 16, cgen_rows_plain},
+	[TW_ISA_NEON] = {"neon", 16, cgen_rows_neon},
+	[TW_ISA_AVX2] = {"avx2", 32, cgen_rows_avx2},
 	[TW_ISA_AVX512] = {"avx512", 64, cgen_rows_avx512},
 	[TW_ISA_AVX512_VNNI] = {"avx512vnni", 64, cgen_rows_avx512, cgen_rows_vnni},
 };

@@ -68,9 +68,9 @@ struct tw_dialect {
 	const struct cgen_words *words; /* NULL: C for a CPU */
 };
 
-extern const struct cgen_row cgen_rows_common[], cgen_rows_avx512[], cgen_rows_vnni[], cgen_rows_avx2[], cgen_rows_neon[],
-	cgen_rows_plain[], cgen_rows_shuffle[], cgen_rows_bits[], cgen_rows_bits_global[], cgen_rows_cuda[],
-	cgen_rows_opencl[];
+extern const struct cgen_row cgen_rows_common[], cgen_rows_avx512[], cgen_rows_vnni[], cgen_rows_avx2[],
+	cgen_rows_neon[], cgen_rows_plain[], cgen_rows_shuffle[], cgen_rows_bits[], cgen_rows_bits_global[],
+	cgen_rows_cuda[], cgen_rows_opencl[];
 extern const struct cgen_words cgen_words_cuda, cgen_words_opencl;
 
 #endif

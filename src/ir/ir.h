@@ -172,7 +172,8 @@ struct twir_tensor {
 	const struct twir_map *mirrors; /* register, until lane lowering */
 	struct twir_tensor *
 		alias; /* an out parameter that may be the same buffer as this in parameter, accessed at equal offsets only */
-	struct twir_tensor *bytes; /* of scope TENSOR, i32: the elements are words of four bytes of this 8-bit tensor's storage, as it lies */
+	struct twir_tensor *
+		bytes; /* of scope TENSOR, i32: the elements are words of four bytes of this 8-bit tensor's storage, as it lies */
 	uint32_t id; /* unique in the module */
 	void *user;  /* free for the owner of a compute graph; programs do not use it */
 };

@@ -176,9 +176,9 @@ static struct twir_stmt *step(const struct mm_problem *p, const struct mm_plan *
 			      twir_min(m, i, twir_sub(m, p->M, twir_index(m, 1))));
 	const struct twir_expr *a = mm_a(p, n->first_row, i, d->flat, d->k), *c = twir_load(m, acc, 2, v.e);
 	const struct twir_expr *b = mm_b(p, n->first_panel, twir_add(m, n->first_panel, n->panel), d->flat, v.e[1]);
-	const struct twir_expr *sum =
-		p->words.on ? mm_dot(p, a, b, c) :
-		p->t->has_fma && twir_is_float(p->type) ? twir_fma(m, a, b, c) : twir_add(m, c, twir_mul(m, a, b));
+	const struct twir_expr *sum = p->words.on				? mm_dot(p, a, b, c)
+				      : p->t->has_fma && twir_is_float(p->type) ? twir_fma(m, a, b, c)
+										: twir_add(m, c, twir_mul(m, a, b));
 	struct twir_stmt *body = look_ahead(p, q, n, d->within);
 	twir_append(&body, tw_formap(m, 2, v.v, acc->mirrors, 1, LANE, NULL, twir_store(m, acc, 2, v.e, sum, NULL)));
 	return body;

@@ -91,9 +91,9 @@ static struct twir_tensor *by_kernel(const struct mm_problem *p, const char *nam
 	struct twir_module *m = p->m;
 	struct twir_compute c = {.axes = (struct twir_var **)x->axis, .value = mm_inlined(p, value)};
 	c.out = twir_tensor_new(m, name, type, x->rank, x->shape, TWIR_TENSOR);
-	struct tw_kernel k = {.program = tw_rule_schedule(
-				      m, arena_printf(m->arena, "%s_%s", p->task->name, name), &c, p->t),
-			      .schedule = name};
+	struct tw_kernel k = {
+		.program = tw_rule_schedule(m, arena_printf(m->arena, "%s_%s", p->task->name, name), &c, p->t),
+		.schedule = name};
 	vec_push(m->arena, &out->kernels, k);
 	return c.out;
 }

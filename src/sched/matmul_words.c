@@ -70,8 +70,7 @@ static void know_axes(const struct mm_problem *p, struct twir_facts *f)
 	int64_t n;
 	twir_facts_init(f, p->m);
 	for (int d = 0; d < p->rank; d++)
-		twir_facts_range(f, p->c->axes[d], 0,
-				 twir_const_int(p->c->out->shape[d], &n) ? n - 1 : INT64_MAX);
+		twir_facts_range(f, p->c->axes[d], 0, twir_const_int(p->c->out->shape[d], &n) ? n - 1 : INT64_MAX);
 	for (int i = 0; i < p->nfold; i++)
 		twir_facts_range(f, p->axis[i], 0, twir_const_int(p->extent[i], &n) ? n - 1 : INT64_MAX);
 }

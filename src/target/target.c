@@ -24,7 +24,8 @@ static enum tw_isa chosen_isa(void)
 	enum tw_isa isa;
 	if (!tw_isa_parse(name, &isa))
 		tw_raise(TW_ERR_USAGE,
-			 "TILEWRIGHT_ISA=%.40s: no such instruction set; there are avx512vnni, avx512, avx2, neon, generic, scalar",
+			 "TILEWRIGHT_ISA=%.40s: no such instruction set; there are avx512vnni, avx512, avx2, neon, "
+			 "generic, scalar",
 			 name);
 	if (!tw_isa_runs_here(isa))
 		tw_raise(TW_ERR_USAGE, "TILEWRIGHT_ISA=%s: this processor cannot run it; the best it has is %s", name,

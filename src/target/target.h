@@ -4,7 +4,15 @@
 
 #include "base/base.h"
 
-enum tw_isa { TW_ISA_SCALAR, TW_ISA_GENERIC, TW_ISA_NEON, TW_ISA_AVX2, TW_ISA_AVX512, TW_ISA_AVX512_VNNI, TW_ISA_COUNT };
+enum tw_isa {
+	TW_ISA_SCALAR,
+	TW_ISA_GENERIC,
+	TW_ISA_NEON,
+	TW_ISA_AVX2,
+	TW_ISA_AVX512,
+	TW_ISA_AVX512_VNNI,
+	TW_ISA_COUNT
+};
 
 /* What a program's outermost workers run on. */
 enum tw_device { TW_DEVICE_CPU, TW_DEVICE_CUDA, TW_DEVICE_OPENCL };
@@ -16,7 +24,7 @@ struct tw_target {
 	int vector_bytes;     /* 64, 32, 16; scalar: 0 */
 	int vector_registers; /* 32, 16, 32 (NEON), 16 */
 	bool has_fma;
-	bool has_dot4; /* one instruction for the IR's dot4 of a vector */
+	bool has_dot4;			      /* one instruction for the IR's dot4 of a vector */
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* per core: data; 0 never: guessed when unknown */
 	int cores;     /* physical cores this process may use: affinity mask and cgroup quota respected */
 	char cpu[128]; /* "Intel(R) Xeon(R) .." */

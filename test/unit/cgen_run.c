@@ -39,13 +39,17 @@ struct twir_module *cgen_parse(struct tw_arena *a, const char *text)
 
 void cgen_target(struct tw_target *t, enum tw_isa isa)
 {
-	static const int bytes[TW_ISA_COUNT] = {
-		[TW_ISA_GENERIC] = 16, [TW_ISA_NEON] = 16, [TW_ISA_AVX2] = 32, [TW_ISA_AVX512] = 64};
+	static const int bytes[TW_ISA_COUNT] = {[TW_ISA_GENERIC] = 16,
+						[TW_ISA_NEON] = 16,
+						[TW_ISA_AVX2] = 32,
+						[TW_ISA_AVX512] = 64,
+						[TW_ISA_AVX512_VNNI] = 64};
 	*t = (struct tw_target){.isa = isa, .cores = 1};
 	t->vector_bytes = bytes[isa];
 	t->lanes = isa == TW_ISA_SCALAR ? 16 : bytes[isa] / 4;
-	t->vector_registers = isa == TW_ISA_AVX512 ? 32 : 16;
-	t->has_fma = isa == TW_ISA_AVX2 || isa == TW_ISA_AVX512 || isa == TW_ISA_NEON;
+	t->vector_registers = bytes[isa] == 64 ? 32 : 16;
+	t->has_fma = bytes[isa] > 16 || isa == TW_ISA_NEON;
+	t->has_dot4 = isa == TW_ISA_AVX512_VNNI;
 }
 
 bool cgen_runs_here(enum tw_isa isa)
@@ -55,7 +59,9 @@ bool cgen_runs_here(enum tw_isa isa)
 #if defined(__x86_64__)
 	if (isa == TW_ISA_AVX2)
 		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-	if (isa == TW_ISA_AVX512)
+	if (isa == TW_ISA_AVX512_VNNI && !__builtin_cpu_supports("avx512vnni"))
+		return false;
+	if (isa == TW_ISA_AVX512 || isa == TW_ISA_AVX512_VNNI)
 		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 	return false;

@@ -108,6 +108,8 @@ static expr gen_int_op(struct gen *g, enum twir_scalar s, int lanes, int depth)
 {
 	static const enum twir_kind ops[] = {TWIR_Mod, TWIR_And, TWIR_Or,      TWIR_Xor,
 					     TWIR_Shl, TWIR_Shr, TWIR_Ceildiv, TWIR_Roundup};
+	if (s == TWIR_I32 && gen_chance(g, 5))
+		return twir_dot4(g->m, gen(g, s, lanes, depth), gen(g, s, lanes, depth), gen(g, s, lanes, depth));
 	if (gen_chance(g, 15))
 		return twir_not(g->m, gen(g, s, lanes, depth));
 	return twir_binary(g->m, ops[gen_below(g, TW_COUNT(ops))], gen(g, s, lanes, depth), gen(g, s, lanes, depth));

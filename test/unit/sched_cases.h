@@ -2,6 +2,7 @@
 #ifndef TW_TEST_SCHED_CASES_H
 #define TW_TEST_SCHED_CASES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sched_case {
@@ -16,6 +17,7 @@ struct sched_case {
 	int64_t values[3][4];  /* sizes to try; a first value of -1 ends the list */
 	const char *constants; /* tensors known at compile time, as producers are named; NULL: none */
 	int prepared;	       /* tensors that the template must have made of them */
+	bool words;	       /* for machines that have dot4 */
 };
 
 static const struct sched_case cases[] = {
@@ -366,6 +368,74 @@ static const struct sched_case cases[] = {
 	 0,
 	 {NULL},
 	 {{0}, {-1}}},
+	{"bytes, read where they lie",
+	 "tensor A: u8[9, 24]; tensor B: i8[24, 19];"
+	 "define C: i32[9, 19] = (i, j) => sum(k < 24, i32(A[i, k]) * i32(B[k, j]));",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B",
+	 1,
+	 true},
+	{"bytes put together, both of one kind, zero points",
+	 "tensor A: i8[9, 23]; tensor z: i8[1]; tensor B: i8[23, 19]; tensor w: i8[19];"
+	 "define C: i32[9, 19] = (i, j) => sum(k < 23, (i32(A[i, k]) - i32(z[0])) * (i32(B[k, j]) - i32(w[j])));",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "B w",
+	 2,
+	 true},
+	{"bytes of an unknown number of rows",
+	 "symbol M; tensor A: u8[M, 40]; tensor z: u8[M]; tensor B: u8[40, 35]; tensor w: u8[1]; tensor s: f32[35];"
+	 "define C: i32[M, 35] = (i, j) => sum(k < 40, (i32(A[i, k]) - i32(z[i])) * (i32(B[k, j]) - i32(w[0])));"
+	 "define Y: f32[M, 35] = (i, j) => f32(C[i, j]) * s[j];",
+	 "C",
+	 "",
+	 "Y",
+	 "matmul",
+	 1,
+	 {"M"},
+	 {{33}, {1}, {0}},
+	 "B w s",
+	 2,
+	 true},
+	{"bytes of windows, padded with the zero point",
+	 "tensor X: u8[1, 5, 6, 8]; tensor z: u8[1]; tensor W: i8[20, 8, 3, 3];"
+	 "define C: i32[1, 30, 20] = (n, p, m) => sum(r < 3, s < 3, c < 8, (0 <= p / 6 + r - 1 and p / 6 + r - 1 < 5 "
+	 "and 0 <= p % 6 + s - 1 and p % 6 + s - 1 < 6"
+	 " ? i32(X[n, p / 6 + r - 1, p % 6 + s - 1, c]) - i32(z[0]) : 0) * i32(W[m, c, r, s]));",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 0,
+	 {NULL},
+	 {{0}, {-1}},
+	 "W",
+	 2,
+	 true},
+	{"bytes of two tensors, batches, an unknown K",
+	 "symbol B, K; tensor P: i8[B, 7, K]; tensor Q: u8[B, 18, K]; tensor z: i8[B];"
+	 "define C: i32[B, 7, 18] = (b, i, j) => sum(k < K, (i32(P[b, i, k]) - i32(z[b])) * (i32(Q[b, j, k]) - 131));",
+	 "C",
+	 "",
+	 NULL,
+	 "matmul",
+	 2,
+	 {"B", "K"},
+	 {{2, 37}, {1, 4}, {2, 0}},
+	 NULL,
+	 0,
+	 true},
 };
 
 #endif

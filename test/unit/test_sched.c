@@ -216,12 +216,14 @@ static void body(void *arg)
 	prepare(m, a, &launch, &got, &b);
 	execute(m, &launch, &got, &b);
 	compare(r, out->out, find(&want, out->out), find(&got, out->out));
-	for (int k = 0; k < launch.kernels.n; k++)
+	r->text = 0;
+	for (int k = 0; k < launch.kernels.n; k++) {
 		tw_lower(m, launch.kernels.at[k].program, &r->t, NULL, NULL);
-	if (getenv("TW_SHOW"))
-		printf("%s\n", twir_print_program(a, m, launch.kernels.at[0].program));
-	const char *text = twir_print_program(a, m, launch.kernels.at[0].program);
-	r->text = tw_hash64(text, strlen(text), 0);
+		const char *text = twir_print_program(a, m, launch.kernels.at[k].program);
+		if (getenv("TW_SHOW"))
+			printf("%s\n", text);
+		r->text = tw_hash64(text, strlen(text), r->text);
+	}
 	memset(find(&got, out->out)->at, 0xff,
 	       (size_t)(find(&got, out->out)->elements * twir_scalar_bytes(out->out->type)));
 	execute(m, &launch, &got, &b);
@@ -251,18 +253,19 @@ static struct tw_target target(enum tw_isa isa)
 }
 
 static const enum tw_isa isas[] = {TW_ISA_AVX512, TW_ISA_AVX2, TW_ISA_GENERIC, TW_ISA_SCALAR};
+static const enum tw_isa with_dot4[] = {TW_ISA_AVX512_VNNI};
 
 static void every_case(void **state)
 {
 	(void)state;
 	const char *only = getenv("TW_ONLY");
 	for (int i = 0; i < TW_COUNT(cases); i++)
-		for (int k = 0; k < TW_COUNT(isas); k++)
+		for (int k = 0; k < (cases[i].words ? TW_COUNT(with_dot4) : TW_COUNT(isas)); k++)
 			for (int v = 0; v < 3 && cases[i].values[v][0] >= 0 && !(v > 0 && cases[i].nsymbols == 0);
 			     v++) {
 				struct run r = {.c = &cases[i],
 						.values = cases[i].values[v],
-						.t = target(isas[k]),
+						.t = target(cases[i].words ? with_dot4[k] : isas[k]),
 						.point = -1};
 				if (!only || strcmp(only, cases[i].name) == 0)
 					check(&r);
@@ -282,13 +285,13 @@ static void every_point(void **state)
 		if (strcmp(cases[i].schedule, "matmul") != 0 || (only && strcmp(only, cases[i].name) != 0))
 			continue;
 		const int stride = seen++ == 0 ? 1 : STRIDE;
-		for (int k = 0; k < 2; k++) {
+		for (int k = 0; k < (cases[i].words ? TW_COUNT(with_dot4) : 2); k++) {
 			uint64_t before = 0;
 			int tile[2] = {0};
 			for (int point = i % stride, end = STRIDE; point < end; point += stride) {
 				struct run r = {.c = &cases[i],
 						.values = cases[i].values[0],
-						.t = target(isas[k]),
+						.t = target(cases[i].words ? with_dot4[k] : isas[k]),
 						.point = point};
 				check(&r);
 				if (r.text == before && cases[i].nsymbols > 0 && cases[i].symbols[0][0] == 'M' &&

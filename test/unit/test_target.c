@@ -66,6 +66,8 @@ static void agrees_with_the_system(void **state UNUSED)
 	assert_int_equal(tw_isa_runs_here(TW_ISA_AVX512), strstr(line, " avx512f ") && strstr(line, " avx512bw ") &&
 								  strstr(line, " avx512dq ") &&
 								  strstr(line, " avx512vl "));
+	assert_int_equal(tw_isa_runs_here(TW_ISA_AVX512_VNNI),
+			 tw_isa_runs_here(TW_ISA_AVX512) && strstr(line, " avx512_vnni "));
 }
 
 static void chosen(void **state UNUSED)
