@@ -96,6 +96,7 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 		next = twir_cond(m, twir_lt(m, twir_mod(m, n->block, twir_index(m, inner)), twir_index(m, inner - 1)),
 				 next, twir_add(m, p->K, twir_mul(m, n->turn, twir_index(m, inner * q->kc))));
 	const struct twir_expr *stretch = twir_mul(m, twir_mul(m, n->strip, twir_index(m, q->kc)), step);
+	struct twir_stmt *more = NULL;
 	for (int64_t at = 0; at < (n->reach ? q->nr : reach); at += line) {
 		const struct twir_expr *index[TWIR_MAX_RANK], *beyond = twir_index(m, at);
 		const struct twir_expr *j = twir_add(m, stretch, twir_mul(m, kk, step));
@@ -103,8 +104,10 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 			beyond = twir_min(m, beyond, n->reach);
 		const int rank =
 			mm_b_place(p, twir_add(m, n->first_panel, n->panel), next, twir_add(m, j, beyond), index);
-		twir_append(&list, twir_prefetch(m, p->b.tensor, rank, index, false));
+		twir_append(n->reach && at > 0 ? &more : &list, twir_prefetch(m, p->b.tensor, rank, index, false));
 	}
+	if (more) /* few strips share: several lines a step */
+		twir_append(&list, twir_if(m, twir_lt(m, twir_index(m, line), n->reach), more, NULL));
 	return list;
 }
 

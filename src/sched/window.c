@@ -2,11 +2,14 @@
  * last). Lanes run over that axis, and a tile of neighbours along the axis before it is folded at once: what they share (weights, overlapping columns) is loaded
  * once, since the innermost window axis is written out. Tiles inside the borders go without the guards that padding needs.
  *
+ * A known number of pixels is divided evenly when the program is made; an unknown one at run time, and a branch takes the code for a tile's length: 28 pixels are
+ * 4 tiles of 7 either way. There is code for all lengths that more pixels than half a tile are divided into; what is shorter goes pixel by pixel.
+ *
  * In: an anchor with one fold of constant, few taps. Constants that lanes would gather are laid out anew at compile time. */
 #include "sched/window.h"
 
 enum { PIXELS };
-enum { MOST_TAPS = 128, MOST_COLUMNS = 11 };
+enum { MOST_TAPS = 128, MOST_COLUMNS = 11, FEW_COLUMNS = 5 };
 
 static const enum twir_level LANE[] = {TWIR_LANE};
 
@@ -181,8 +184,9 @@ static struct twir_stmt *make_step(const struct tw_window *w, struct twir_subst 
 
 static struct twir_stmt *make_part(const struct tw_window *w, struct twir_subst *s, const struct twir_expr *const *at)
 {
+	const struct twir_expr *to[] = {w->within ? twir_add(w->m, w->within, at[0]) : at[0], at[1]};
 	(void)s;
-	return twir_store(w->m, w->part, 2, at, twir_load(w->m, w->acc, 2, at), NULL);
+	return twir_store(w->m, w->part, 2, to, twir_load(w->m, w->acc, 2, at), NULL);
 }
 
 static struct twir_stmt *make_store(const struct tw_window *w, struct twir_subst *s, const struct twir_expr *const *at)
@@ -205,17 +209,19 @@ static struct twir_stmt *specialised(struct twir_module *m, const struct twir_ex
 	return s;
 }
 
-/* The tile lies inside the borders: the guards hold at its corners. */
-static const struct twir_expr *inside(const struct tw_window *w, const struct guards *g, int64_t columns)
+/* The guards hold at the tile's corners, but for `edge` pixels at either end: then they hold between. More conditions may go before. */
+static const struct twir_expr *inside(const struct tw_window *w, const struct guards *g, int64_t columns, int64_t edge,
+				      int nfirst, const struct twir_expr *const *first)
 {
 	struct twir_module *m = w->m;
 	VEC(const struct twir_expr *) part = {0};
-	vec_push(m->arena, &part, twir_le(m, twir_index(m, w->pixels), w->left[0]));
-	for (int i = 0; i < g->tile.n; i++)
+	for (int i = 0; i < nfirst; i++)
+		vec_push(m->arena, &part, first[i]);
+	for (int i = 0; i < g->tile.n && 2 * edge < w->pixels; i++)
 		for (int corner = 0; corner < 4; corner++) {
 			struct twir_subst s;
 			twir_subst_init(&s, m);
-			const int64_t j = corner & 1 ? w->pixels - 1 : 0, k = corner & 2 ? columns - 1 : 0;
+			const int64_t j = corner & 1 ? w->pixels - 1 - edge : edge, k = corner & 2 ? columns - 1 : 0;
 			twir_subst_set(&s, w->nest.var[w->pixel], twir_add(m, w->w0, twir_index(m, j)));
 			twir_subst_set(&s, w->fold->u.axes[w->fold->n - 2], twir_index(m, k));
 			vec_push(m->arena, &part, twir_subst_expr(&s, g->tile.at[i]));
@@ -223,20 +229,31 @@ static const struct twir_expr *inside(const struct tw_window *w, const struct gu
 	return conjunction(m, part.n, part.at);
 }
 
+static int64_t columns_of(const struct tw_window *w)
+{
+	int64_t columns = 1;
+	twir_const_int(w->fold->arg[w->fold->n - 1], &columns);
+	return columns;
+}
+
+static void find_guards(const struct tw_window *w, struct guards *g)
+{
+	*g = (struct guards){
+		.m = w->m, .fold = w->fold, .pixel = w->nest.var[w->pixel], .column = w->fold->u.axes[w->fold->n - 2]};
+	twir_visit_expr(w->fold->arg[0], see_guard, g);
+}
+
 /* The sums of one tile. */
-static struct twir_stmt *sums(struct tw_window *w)
+static struct twir_stmt *sums(struct tw_window *w, const struct guards *g)
 {
 	struct twir_module *m = w->m;
 	const struct twir_expr *fold = w->fold;
 	const int inner = fold->n - 2; /* fold axis that is written out */
-	struct guards g = {.m = m, .fold = fold, .pixel = w->nest.var[w->pixel], .column = fold->u.axes[inner]};
-	int64_t columns = 1;
-	twir_const_int(fold->arg[inner + 1], &columns);
-	twir_visit_expr(fold->arg[0], see_guard, &g);
+	const int64_t columns = columns_of(w);
 	struct twir_stmt *taps = NULL;
 	for (int64_t k = 0; k < columns; k++)
 		twir_append(&taps, over_tile(w, twir_index(m, k), true, make_step));
-	taps = specialised(m, conjunction(m, g.row.n, g.row.at), taps);
+	taps = specialised(m, conjunction(m, g->row.n, g->row.at), taps);
 	struct twir_subst axes;
 	twir_subst_init(&axes, m);
 	struct twir_var *v[TWIR_MAX_RANK];
@@ -251,7 +268,7 @@ static struct twir_stmt *sums(struct tw_window *w)
 	twir_append(&body, over_tile(w, NULL, false, make_start));
 	twir_append(&body, taps);
 	twir_append(&body, over_tile(w, NULL, !w->part, w->part ? make_part : make_store));
-	return specialised(m, inside(w, &g, columns), body);
+	return body;
 }
 
 static struct twir_tensor *tensor2(struct twir_module *m, const char *name, const struct twir_expr *like, int64_t rows,
@@ -262,6 +279,17 @@ static struct twir_tensor *tensor2(struct twir_module *m, const char *name, cons
 }
 
 enum { CHEAP = 8 }; /* a consumer of more operations is compiled once, in a loop over the tile */
+
+static void set_pixels(struct tw_window *w, int64_t pixels)
+{
+	struct twir_module *m = w->m;
+	const struct twir_expr *rows[] = {twir_index(m, pixels), twir_index(m, 1)};
+	const struct twir_expr *across[] = {twir_index(m, 1), twir_index(m, w->t->lanes)};
+	w->pixels = pixels;
+	w->tile = twir_compose(m, twir_repeat(m, 2, rows, NULL), twir_spatial(m, 2, across));
+	w->acc = tensor2(m, "acc", w->fold, pixels, w->t->lanes, TWIR_REGISTER);
+	w->acc->mirrors = w->tile;
+}
 
 /* What a tile is, in a nest whose last axes are pixels and channels. */
 static void plan_tile(struct tw_window *w, int64_t pixels)
@@ -275,33 +303,84 @@ static void plan_tile(struct tw_window *w, int64_t pixels)
 
 	/* Balanced tiles: 28 pixels are 4 tiles of 7, not 3 of 8 and one of 4. */
 	int64_t size;
-	w->pixels = pixels;
-	if (twir_const_int(n->extent[w->pixel], &size) && size > 0) {
-		const int64_t tiles = (size + w->pixels - 1) / w->pixels;
-		w->pixels = (size + tiles - 1) / tiles;
+	const bool known = twir_const_int(n->extent[w->pixel], &size);
+	w->open = !known && columns_of(w) <= FEW_COLUMNS;
+	if (known && size > 0) {
+		const int64_t tiles = (size + pixels - 1) / pixels;
+		pixels = (size + tiles - 1) / tiles;
 	}
-	const int64_t lanes = w->t->lanes;
-	const struct twir_expr *rows[] = {twir_index(m, w->pixels), twir_index(m, 1)};
-	const struct twir_expr *across[] = {twir_index(m, 1), twir_index(m, lanes)};
-	w->tile = twir_compose(m, twir_repeat(m, 2, rows, NULL), twir_spatial(m, 2, across));
-	w->acc = tensor2(m, "acc", w->fold, w->pixels, lanes, TWIR_REGISTER);
-	w->acc->mirrors = w->tile;
+	set_pixels(w, pixels);
 	const int cost = (task->consumer ? tw_cost(task->consumer->value) : 0) + tw_cost(n->value);
 	if (cost - tw_cost(w->fold) > CHEAP)
-		w->part = tensor2(m, "part", w->fold, w->pixels, lanes, TWIR_SHARED);
+		w->part = tensor2(m, "part", w->fold, w->pixels, w->t->lanes, TWIR_SHARED);
+}
+
+static struct twir_stmt *closed_tile(struct tw_window *w, const struct guards *g, const struct twir_expr *pixel)
+{
+	struct twir_module *m = w->m;
+	w->w0 = twir_mul(m, pixel, twir_index(m, w->pixels));
+	w->left[0] = twir_sub(m, w->nest.extent[w->pixel], w->w0);
+	const struct twir_expr *whole = twir_le(m, twir_index(m, w->pixels), w->left[0]);
+	return specialised(m, inside(w, g, columns_of(w), 0, 1, &whole), sums(w, g));
+}
+
+/* A tile of exactly n pixels, `other` where it has another length or lies across a border by more than a window padded on both sides does. */
+static struct twir_stmt *tile_of(const struct tw_window *w, const struct guards *g, const struct twir_expr *length,
+				 int64_t n, struct twir_stmt *other)
+{
+	struct twir_module *m = w->m;
+	struct tw_window one = *w;
+	set_pixels(&one, n);
+	one.left[0] = twir_index(m, n);
+	const struct twir_expr *end = twir_add(m, w->w0, one.left[0]);
+	const struct twir_expr *first[] = {twir_eq(m, length, one.left[0]), twir_le(m, twir_index(m, 0), w->w0),
+					   twir_le(m, end, w->nest.extent[w->pixel])};
+	const struct twir_expr *cond = inside(&one, g, columns_of(w), columns_of(w) / 2, TW_COUNT(first), first);
+	return twir_if(m, cond, sums(&one, g), other);
+}
+
+static struct twir_stmt *pixel_by_pixel(const struct tw_window *w, const struct guards *g,
+					const struct twir_expr *length)
+{
+	struct twir_module *m = w->m;
+	struct tw_window one = *w;
+	struct twir_var *v = tw_loop_var(m, "pixel");
+	set_pixels(&one, 1);
+	one.within = twir_var(m, v);
+	one.w0 = twir_add(m, w->w0, one.within);
+	one.left[0] = twir_index(m, 1);
+	return tw_for(m, v, length, sums(&one, g));
+}
+
+static struct twir_stmt *open_tile(struct tw_window *w, const struct guards *g, const struct twir_expr *pixel)
+{
+	struct twir_module *m = w->m;
+	const struct twir_expr *one = twir_index(m, 1), *zero = twir_index(m, 0), *all = w->nest.extent[w->pixel];
+	const struct twir_expr *tiles = twir_max(m, one, twir_ceildiv(m, all, twir_index(m, w->pixels)));
+	const struct twir_expr *low = twir_div(m, all, tiles), *longer = twir_mod(m, all, tiles), *length;
+	const struct twir_expr *begin = twir_add(m, twir_mul(m, pixel, low), twir_min(m, pixel, longer));
+	struct twir_stmt *body = tw_let_new(m, "w0", begin, &w->w0);
+	const struct twir_expr *more = twir_cond(m, twir_lt(m, pixel, longer), one, zero);
+	twir_append(&body, tw_let_new(m, "length", twir_add(m, low, more), &length));
+	w->left[0] = length;
+	struct twir_stmt *tiles_of = pixel_by_pixel(w, g, length);
+	for (int64_t n = (w->pixels + 1) / 2; n <= w->pixels; n++)
+		tiles_of = tile_of(w, g, length, n, tiles_of);
+	twir_append(&body, tiles_of);
+	return body;
 }
 
 struct twir_stmt *tw_window_tile(struct tw_window *w, const struct twir_expr *pixel, const struct twir_expr *channel)
 {
 	struct twir_module *m = w->m;
-	w->w0 = twir_mul(m, pixel, twir_index(m, w->pixels));
+	struct guards g;
+	find_guards(w, &g);
 	w->c0 = twir_mul(m, channel, twir_index(m, w->t->lanes));
-	w->left[0] = twir_sub(m, w->nest.extent[w->pixel], w->w0);
 	w->left[1] = twir_sub(m, w->nest.extent[w->channel], w->c0);
 	struct twir_stmt *body = NULL;
 	if (w->part)
 		twir_append(&body, tw_declare(m, w->part));
-	twir_append(&body, sums(w));
+	twir_append(&body, w->open ? open_tile(w, &g, pixel) : closed_tile(w, &g, pixel));
 	if (w->part)
 		twir_append(&body, over_tile(w, NULL, true, make_store));
 	return body;

@@ -10,11 +10,13 @@ struct tw_window {
 	const struct tw_target *t;
 	struct tw_nest nest;
 	const struct twir_expr *fold;
-	int64_t pixels;
+	int64_t pixels;	    /* of a tile; open: at most */
+	bool open;	    /* the number of pixels is known at run time alone: tiles share them evenly */
 	int channel, pixel; /* axes of the nest */
 	struct twir_tensor *acc, *part;
 	const struct twir_map *tile;
 	const struct twir_expr *w0, *c0;
+	const struct twir_expr *within;	 /* place in part of the tile's first pixel; NULL: 0 */
 	const struct twir_expr *left[2]; /* of the tile's axes */
 };
 

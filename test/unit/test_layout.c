@@ -324,6 +324,22 @@ static void test_some_channels(void **state)
 		  "y = Conv h 5 k1,1", "z = Conv g 6 k1,1"));
 }
 
+/* Widths that are divided into tiles of every length, and those too narrow for any; windows that reach over borders by all of their taps but one. */
+static void test_open_widths(void **state)
+{
+	enum { WIDEST = 19 };
+	int64_t dims[4 * WIDEST];
+	(void)state;
+	for (int w = 1; w <= WIDEST; w++) {
+		const int64_t one[] = {1, 17, 3, w};
+		memcpy(dims + 4 * (w - 1), one, sizeof(one));
+	}
+	check("1,17,3,W", 4, WIDEST, dims, "y,z,u,v",
+	      NET("a = Conv x 17 k1,1", "b = Relu a", "c = Conv b 17 k3,3 p1 g17", "y = Tanh c",
+		  "d = Conv b 17 k1,5 s2 p2 g17", "z = Conv d 9 k1,1", "e = MaxPool b k3,3 s2 p1", "u = Conv e 9 k1,1",
+		  "f = Conv b 17 k3,3 p2 g17", "g = Conv f 17 k1,3 p2 d2 g17", "v = Conv g 9 k1,1"));
+}
+
 /* Inputs and outputs that lie row-major around convolutions that work on copies: read by several, stored by one, both. */
 static void test_converted(void **state)
 {
@@ -467,6 +483,7 @@ int main(void)
 		cmocka_unit_test(test_groups_and_dilations),
 		cmocka_unit_test(test_transposed),
 		cmocka_unit_test(test_some_channels),
+		cmocka_unit_test(test_open_widths),
 		cmocka_unit_test(test_converted),
 		cmocka_unit_test(test_symbolic_sizes),
 		cmocka_unit_test(test_parts),
