@@ -161,9 +161,40 @@ static int gather_sizes(const struct args *a, const tilewright_model *m, const s
 	return EXIT_DONE;
 }
 
-static int make_up(const struct args *a, const tilewright_port *port, int i, const struct sizes *s, struct tensor *t,
+static bool has_size(const struct sizes *s, const char *symbol)
+{
+	for (int k = 0; k < s->n; k++)
+		if (strcmp(s->at[k].symbol, symbol) == 0)
+			return true;
+	return false;
+}
+
+/* All sizes that inputs to be made up lack, as options: "-d height=N -d width=N" */
+static int size_missing(const tilewright_model *m, const struct tensor *t, struct sizes s, const tilewright_port *port,
+			int d, struct problem *p)
+{
+	char options[1000] = "";
+	size_t used = 0;
+	for (int i = 0; i < tilewright_count_inputs(m); i++) {
+		const tilewright_port *other = tilewright_get_input_port(m, i);
+		for (int k = 0; t[i].data == NULL && k < other->rank; k++) {
+			const char *symbol = other->dim_text[k];
+			if (other->dims[k] >= 0 || has_size(&s, symbol) || s.n == COUNT(s.at) || used > 800)
+				continue;
+			s.at[s.n++].symbol = symbol;
+			used += (size_t)snprintf(options + used, sizeof(options) - used, "%s-d %.80s=N",
+						 used ? " " : "", symbol);
+		}
+	}
+	return problem_set(p, EXIT_INPUT, "input \"%s\": the size of dimension %d is not known: give it with %s",
+			   port->name, d, options);
+}
+
+static int make_up(const struct args *a, const tilewright_model *m, int i, const struct sizes *s, struct tensor *all,
 		   struct problem *p)
 {
+	const tilewright_port *port = tilewright_get_input_port(m, i);
+	struct tensor *t = &all[i];
 	t->type = port->type;
 	t->rank = port->rank;
 	for (int d = 0; d < port->rank; d++) {
@@ -172,9 +203,7 @@ static int make_up(const struct args *a, const tilewright_port *port, int i, con
 			if (t->dims[d] < 0 && strcmp(s->at[k].symbol, port->dim_text[d]) == 0)
 				t->dims[d] = s->at[k].value;
 		if (t->dims[d] < 0)
-			return problem_set(p, EXIT_INPUT,
-					   "input \"%s\": the size of dimension %d is not known: give it with -d %s=N",
-					   port->name, d, port->dim_text[d]);
+			return size_missing(m, all, *s, port, d, p);
 	}
 	struct problem inner;
 	const int code = cli_tensor_alloc(t, &inner);
@@ -192,7 +221,7 @@ int cli_make_inputs(const struct args *a, const tilewright_model *m, bool random
 		code = gather_sizes(a, m, t, &s, p);
 	for (int i = 0; code == EXIT_DONE && random && i < tilewright_count_inputs(m); i++)
 		if (t[i].data == NULL)
-			code = make_up(a, tilewright_get_input_port(m, i), i, &s, &t[i], p);
+			code = make_up(a, m, i, &s, t, p);
 	return code;
 }
 

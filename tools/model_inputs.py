@@ -43,6 +43,15 @@ SIZES = {
     "romanizer_dec": [(1, 12), (2, 5), (3, 20), (5, 1), (1, 40)],
     "deepcut": [(n, 21) for n in (40, 1, 2, 7, 120)],
     "oskut": [(n, 21) for n in (40, 1, 2, 7, 120)],
+    "wakeword_embedding": [(n, 76, 32, 1) for n in (1, 2, 3, 5, 8)],
+    "wakeword_mel": [(1, 1280), (2, 16000), (3, 2000), (1, 512), (1, 40001)],
+    "eeg_seizure": [(1, 100, 60), (2, 100, 7), (3, 100, 33), (4, 100, 1), (1, 100, 200)],
+    "eeg_spindles": [(n, 7500) for n in (1, 2, 3, 4, 5)],
+    "terrain": [(n, 1, 128, 128) for n in (1, 2, 3, 4, 5)],
+    # (atoms, edges, residues), (atoms), (atoms, edges, molecules)
+    "caustic": [(60, 400, 8), (7, 9, 2), (200, 3000, 25), (33, 100, 1), (120, 5, 15)],
+    "rxnmap": [(n,) for n in (40, 1, 7, 64, 131)],
+    "minimol": [(40, 84, 3), (1, 1, 1), (9, 16, 2), (200, 420, 11), (77, 150, 5)],
     # (batch, frames)
     "aecmos": [(1, n) for n in (200, 64, 97, 240, 300)],
     "plcmos": [(1, n) for n in (200, 64, 97, 128, 300)],
@@ -137,7 +146,7 @@ def make_input(name, kind, shape, seed):
             data = data + 0.3 * rng.standard_normal(shape)
         if kind == "large":
             data = data * 3
-    elif name == "dnsmos":
+    elif name in ("dnsmos", "wakeword_mel"):
         data = make_speech(rng, shape[0], shape[1], 16000) if kind == "picture" else rng.standard_normal(shape)
         data = np.clip(data, -1, 1) if kind != "large" else 30 * data
     elif kind == "picture":
@@ -240,10 +249,74 @@ def make_packets(kind, rng, size):
             "rater_embed": rng.standard_normal((size[0], 64)).astype(np.float32)}
 
 
+def make_channels(kind, rng, size):
+    scale = {"normal": 1, "picture": 0.1, "large": 100}[kind]
+    return {"x": (scale * rng.standard_normal(size)).astype(np.float32)}
+
+
+def make_eeg(kind, rng, size):
+    scale = {"normal": 1, "picture": 3, "large": 100}[kind]
+    shapes = {"raw_signal": (size[0], 1, size[1]), "spectrogram": (size[0], 15, size[1])}
+    return {name: (scale * np.cumsum(rng.standard_normal(shape), -1) / 10).astype(np.float32) for name, shape in shapes.items()}
+
+
+def make_terrain(kind, rng, size):
+    noise = {"normal": 1, "picture": 0.3, "large": 80}[kind]
+    return {"noisy": (noise * rng.standard_normal(size)).astype(np.float32),
+            "sigma": np.full(size[0], noise, np.float32), "difficulty": rng.uniform(0, 1, size[0]).astype(np.float32)}
+
+
+def make_graph(rng, nodes, edges):
+    """Edges between neighbours of a chain and between any two."""
+    near = np.stack([np.arange(edges) % nodes, (np.arange(edges) + 1) % nodes])
+    return np.where(rng.uniform(0, 1, edges) < 0.5, near, rng.integers(0, nodes, (2, edges))).astype(np.int64)
+
+
+def make_protein(kind, rng, size):
+    atoms, edges, residues = size
+    scale = {"normal": 1, "picture": 3, "large": 30}[kind]
+
+    def floats(*shape):
+        return (scale * rng.standard_normal(shape)).astype(np.float32)
+
+    graph = make_graph(rng, atoms, edges)
+    return {"element": make_tokens(7, kind, rng, atoms), "amino_acid": make_tokens(21, kind, rng, atoms),
+            "atom_role": make_tokens(14, kind, rng, atoms), "bfactor": floats(atoms), "edge_index": graph,
+            "edge_dist": rng.uniform(1, 6, edges).astype(np.float32), "seq_sep": make_tokens(33, kind, rng, edges),
+            "same_residue": rng.integers(0, 2, edges).astype(np.float32),
+            "target_indices": rng.integers(0, atoms, (residues, 6)), "target_mask": rng.uniform(0, 1, (residues, 6)) < 0.8,
+            "residue_types": make_tokens(21, kind, rng, residues), "residue_geometry": floats(residues, 52),
+            "target_environment": floats(residues, 6, 15), "temperature_feature": floats(residues, 1),
+            "target_atom_rsasa": rng.uniform(0, 1, (residues, 6)).astype(np.float32), "pos": floats(atoms, 3),
+            "node_normal": floats(atoms, 3), "is_hbond": rng.integers(0, 2, edges).astype(np.float32),
+            "hb_cos": rng.uniform(-1, 1, edges).astype(np.float32)}
+
+
+def make_reaction(kind, rng, size):
+    n = size[0]
+    return {"atoms": np.maximum(make_tokens(121, kind, rng, (1, n)), 1), "neighbors": make_tokens(17, kind, rng, (1, n)),
+            "distances": make_tokens(13, kind, rng, (1, n, n)), "roles": np.maximum(make_tokens(4, kind, rng, (1, n)), 1)}
+
+
+def make_molecules(kind, rng, size):
+    nodes, edges, graphs = size
+    scale = {"normal": 1, "picture": 0.1, "large": 30}[kind]
+
+    def floats(*shape):
+        return (scale * rng.standard_normal(shape)).astype(np.float32)
+
+    return {"feat": floats(nodes, 85), "edge_feat": floats(edges, 13), "edge_index": make_graph(rng, nodes, edges),
+            "laplacian_eigvec": floats(nodes, 8), "laplacian_eigval": np.abs(floats(nodes, 8)),
+            "rw_return_probs": rng.uniform(0, 1, (nodes, 16)).astype(np.float32),
+            "batch": np.arange(nodes, dtype=np.int64) * graphs // nodes, "graph_slots": np.zeros(graphs, np.float32)}
+
+
 # What takes more than one input: kind, generator, size -> {input: array}.
 MAKERS = {"lac": make_lac, "minilm_l3": make_sentences, "minilm_int8": make_sentences, "romanizer_enc": make_names,
           "romanizer_dec": make_decoding, "deepcut": make_letters, "oskut": make_syllables, "attacut": make_characters,
-          "aecmos": make_echo, "plcmos": make_packets,
+          "aecmos": make_echo, "plcmos": make_packets, "eeg_seizure": make_channels, "eeg_spindles": make_eeg,
+          "terrain": make_terrain,
+          "caustic": make_protein, "rxnmap": make_reaction, "minimol": make_molecules,
           "smart_turn": lambda kind, rng, size: {"input_features": make_spectrum(rng, kind, size)}}
 
 

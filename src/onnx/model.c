@@ -269,6 +269,9 @@ void onnx_decode(struct tw_arena *a, const char *file, const void *bytes, size_t
 {
 	const uint8_t *at = bytes;
 	struct tw_wire w = {.at = at, .end = at + size, .base = at, .file = file};
+	const char *foreign = onnx_foreign(at, size);
+	if (foreign)
+		tw_raise(TW_ERR_MODEL, "%s: not an ONNX model, but %s", file, foreign);
 	*m = (struct onnx_model){.file = file, .arena = a, .producer = ""};
 	const char *producer = "", *version = "";
 	for (struct tw_field f; wire_next(&w, &f);) {

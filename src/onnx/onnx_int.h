@@ -75,6 +75,9 @@ void onnx_decode_graph(struct tw_arena *a, struct tw_wire w, struct onnx_graph *
 int onnx_opset_of(const struct onnx_opset *list, int n, const char *domain); /* 0: none */
 const char *onnx_domain(const char *domain);				     /* "ai.onnx" is "" */
 
+/* foreign.c: what the file is when it is no model ("a web page .."); NULL: it may be one */
+const char *onnx_foreign(const uint8_t *at, size_t size);
+
 /* flatten.c: the main graph's nodes with calls of model-local functions and branches of If replaced by their
    bodies, attributes resolved, opsets filled in. Initialisers of branches join those of the main graph. */
 void onnx_expand(struct onnx_model *m, int *n, struct onnx_node **nodes);

@@ -5,6 +5,9 @@
  * elements * element size. */
 #include "onnx/onnx_int.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct elem {
@@ -81,6 +84,18 @@ struct external {
 	bool used;
 };
 
+static _Noreturn void bad_tensor(const struct tw_wire *w, const char *name, const char *fmt, ...) TW_PRINTF(3, 4);
+
+static void bad_tensor(const struct tw_wire *w, const char *name, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	tw_raise(TW_ERR_MODEL, "%s: tensor '%s' %s", w->file, name, text);
+}
+
 static int64_t decimal(const struct tw_wire *w, const char *text)
 {
 	char *end;
@@ -135,8 +150,9 @@ static void typed_data(struct tw_arena *a, struct tw_wire message, int64_t eleme
 {
 	enum tw_wire_type wire;
 	const uint32_t field = typed_field(out->type, &wire);
-	if (wire_count(message, field, wire) != elements)
-		wire_fail(&message, "tensor whose data does not have as many elements as its shape says");
+	const int64_t found = wire_count(message, field, wire);
+	if (found != elements)
+		bad_tensor(&message, out->name, "holds %" PRId64 " elements; its shape says %" PRId64, found, elements);
 	uint64_t *values = ARENA_ARRAY(a, uint64_t, elements);
 	wire_read(message, field, wire, values);
 	const int size = twir_scalar_bytes(out->type);
@@ -230,7 +246,8 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 	for (int d = 0; d < rank; d++) {
 		out->dims[d] = (int64_t)dims[d];
 		if (out->dims[d] < 0)
-			wire_fail(&message, "tensor with a negative size");
+			bad_tensor(&message, out->name, "has a negative size, %" PRId64 ", along axis %d", out->dims[d],
+				   d);
 		elements = tw_mul64(elements, out->dims[d], &bad);
 	}
 	out->type = onnx_elem_type(elem);
@@ -239,26 +256,29 @@ void onnx_tensor_decode(struct tw_arena *a, struct tw_wire message, const struct
 		return;
 	out->bytes = tw_mul64(elements, twir_scalar_bytes(out->type), &bad);
 	if (bad || elements > INT64_MAX - 8)
-		wire_fail(&message, "tensor whose size overflows");
+		bad_tensor(&message, out->name, "has a shape of more elements than fit in 64 bits");
 	const int64_t values = out->narrow ? twir_storage_bytes(out->narrow, elements) : elements;
 	if (out->narrow)
 		out->bytes = values; /* as the file holds them */
 	if (external.used) {
 		if (!external.location)
-			wire_fail(&message, "external data without a location");
+			bad_tensor(&message, out->name, "has external data without a location");
 		int64_t bytes;
 		const void *at = onnx_external(a, o, out->name, external.location, external.offset,
 					       external.length < 0 ? out->bytes : external.length, &bytes);
 		if (bytes != out->bytes)
-			wire_fail(&message, "tensor whose external data does not have the length its shape says");
+			bad_tensor(&message, out->name,
+				   "has %" PRId64 " bytes of external data; its shape says %" PRId64, bytes,
+				   out->bytes);
 		place(a, o, at, out);
 	} else if (has_raw) {
 		enum tw_wire_type wire;
 		const uint32_t field = typed_field(out->type, &wire);
 		if (wire_count(message, field, wire))
-			wire_fail(&message, "tensor with two kinds of data");
+			bad_tensor(&message, out->name, "has two kinds of data");
 		if (wire_left(&raw) != out->bytes)
-			wire_fail(&message, "tensor whose raw data does not have the length its shape says");
+			bad_tensor(&message, out->name, "has %" PRId64 " bytes of data; its shape says %" PRId64,
+				   wire_left(&raw), out->bytes);
 		place(a, o, raw.at, out);
 	} else if (elements > 0) {
 		typed_data(a, message, values, out);

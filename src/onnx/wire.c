@@ -41,7 +41,7 @@ bool wire_next(struct tw_wire *w, struct tw_field *f)
 		return false;
 	const uint64_t tag = wire_varint(w);
 	if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
-		wire_fail(w, "field number out of range");
+		wire_fail(w, "not an ONNX model, or damaged: field number out of range");
 	f->number = (uint32_t)(tag >> 3);
 	f->value = 0;
 	switch (tag & 7) {
@@ -60,14 +60,16 @@ bool wire_next(struct tw_wire *w, struct tw_field *f)
 	case TW_WIRE_BYTES: {
 		const uint64_t n = wire_varint(w);
 		if (n > (uint64_t)wire_left(w))
-			wire_fail(w, "field longer than the file");
+			tw_raise(TW_ERR_MODEL,
+				 "%s: cut short or damaged: the field of %llu bytes at byte %lld has only %lld left",
+				 w->file, (unsigned long long)n, (long long)(w->at - w->base), (long long)wire_left(w));
 		f->type = TW_WIRE_BYTES;
 		f->bytes = (struct tw_wire){.at = w->at, .end = w->at + n, .base = w->base, .file = w->file};
 		w->at += n;
 		return true;
 	}
 	default:
-		wire_fail(w, "field of an unknown wire type");
+		wire_fail(w, "not an ONNX model, or damaged: field of an unknown wire type");
 	}
 }
 

@@ -98,8 +98,15 @@ static void infer_end(struct tw_opctx *x)
 		E shape[TWIR_MAX_RANK];
 		if (!tw_has_out(x, k))
 			continue;
-		if (yes->type != no->type || yes->rank != no->rank)
-			tw_op_fail(x, TW_ERR_UNSUPPORTED, "branches of If whose results differ in type or rank");
+		if (yes->type != no->type)
+			tw_op_fail(x, TW_ERR_MODEL, "output %d is %s in one branch and %s in the other", k,
+				   tw_graph_shape_text(x->arena, x->g, x->node->in[2 + k]),
+				   tw_graph_shape_text(x->arena, x->g, x->node->in[2 + outputs + k]));
+		if (yes->rank != no->rank)
+			tw_op_fail(x, TW_ERR_UNSUPPORTED,
+				   "output %d has rank %d in one branch and %d in the other, and data decides between "
+				   "them",
+				   k, yes->rank, no->rank);
 		for (int d = 0; d < yes->rank; d++) {
 			const E a = tw_simplify(x, yes->shape[d]), b = tw_simplify(x, no->shape[d]);
 			if (a == b)

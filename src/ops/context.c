@@ -7,6 +7,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Of a loop or branch laid out flat: what its nodes know each other by, no tensor of the model */
+static bool is_token(const struct tw_graph *g, tw_id id)
+{
+	const tw_id made_by = g->tensors.at[id].producer;
+	const struct tw_node *n = made_by == TW_NONE ? NULL : &g->nodes.at[made_by];
+	return n && n->op && n->nout && n->out[0] == id &&
+	       (!strcmp(n->op->name, "BranchBegin") || !strcmp(n->op->name, "BranchElse") ||
+		!strcmp(n->op->name, "LoopBegin"));
+}
+
 /* "; its inputs: 'x' f32[N, 3], 'w' f32[16, 4]": what the complaint is about */
 static const char *inputs_text(struct tw_opctx *x)
 {
@@ -15,7 +25,7 @@ static const char *inputs_text(struct tw_opctx *x)
 	struct tw_buf b;
 	buf_init(&b, x->arena);
 	for (int i = 0; i < n->nin && i < MOST; i++) {
-		if (n->in[i] == TW_NONE || x->g->tensors.at[n->in[i]].rank < 0)
+		if (n->in[i] == TW_NONE || x->g->tensors.at[n->in[i]].rank < 0 || is_token(x->g, n->in[i]))
 			continue;
 		buf_printf(&b, "%s'%.*s' %.*s", b.n ? ", " : "; its inputs: ", LONGEST, x->g->tensors.at[n->in[i]].name,
 			   LONGEST, tw_graph_shape_text(x->arena, x->g, n->in[i]));
@@ -134,7 +144,7 @@ void tw_need_type(struct tw_opctx *x, int i, const char *allowed)
 		word += strspn(word, " ");
 	}
 	tw_op_fail(x, TW_ERR_UNSUPPORTED, "input %d of type %s is not supported; %s is", i, twir_scalar_name(t),
-		   allowed);
+		   !strcmp(allowed, "index") ? "i32 or i64" : allowed);
 }
 
 void tw_need_same_type(struct tw_opctx *x, int first, int last)

@@ -77,7 +77,7 @@ struct tw_opctx {
 
 const struct tw_op *tw_op_find(const char *domain, const char *name, int opset); /* NULL: not supported at that opset */
 const struct tw_op *tw_op_any(const char *domain,
-			      const char *name); /* some version of it, to say "opset 9 is not supported; 13.. is" */
+			      const char *name); /* its first version, to say "supported from opset 13 on" */
 int tw_op_count(void);
 const struct tw_op *tw_op_at(int i);
 /* A node of a known operator, its type and domain filled in (graph/ itself does not know operators). For passes

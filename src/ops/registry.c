@@ -32,11 +32,12 @@ const struct tw_op *tw_op_find(const char *domain, const char *name, int opset)
 
 const struct tw_op *tw_op_any(const char *domain, const char *name)
 {
+	const struct tw_op *first = NULL;
 	for (int f = 0; families[f]; f++)
 		for (const struct tw_op *op = families[f]; op->name; op++)
-			if (matches(op, domain, name))
-				return op;
-	return NULL;
+			if (matches(op, domain, name) && (!first || op->since < first->since))
+				first = op;
+	return first;
 }
 
 int tw_op_count(void)

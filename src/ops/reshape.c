@@ -87,6 +87,8 @@ static void infer_reshape(struct tw_opctx *x)
 		} else if (known && v == -1 && open < 0) {
 			open = d;
 			continue;
+		} else if (known && v == -1) {
+			tw_op_fail(x, TW_ERR_MODEL, "the new shape has -1 for axis %d and for axis %d", open, d);
 		} else if (known && v < 0) {
 			tw_op_fail(x, TW_ERR_MODEL, "size %" PRId64 " for axis %d", v, d);
 		}

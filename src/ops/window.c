@@ -36,7 +36,9 @@ void tw_window_numbers(struct tw_opctx *x, struct tw_window *w, const int64_t *k
 	for (int d = 0; d < w->n; d++) {
 		w->in[d] = tw_in_dim(x, 0, 2 + d);
 		if (kernel && w->kernel[d] != kernel[d])
-			tw_op_fail(x, TW_ERR_MODEL, "kernel_shape does not match the weights");
+			tw_op_fail(x, TW_ERR_MODEL,
+				   "kernel_shape says %" PRId64 " along axis %d; the weights have %" PRId64,
+				   w->kernel[d], d, kernel[d]);
 	}
 }
 

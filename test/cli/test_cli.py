@@ -330,6 +330,47 @@ os.execvp(%r, [%r] + sys.argv[1:])
                 self.run_cli(command, self.path("cut.onnx", good[:n]), code=1)
         self.run_cli("run", self.path("op.onnx", model([node("NoSuchOperator", ["a"], ["y"])], [value_info("a", F32, (2,))], [value_info("y", F32, (2,))])),
                      code=1, says="NoSuchOperator")
+        # what is wrong is said of what it is in: tensor, node, operator, what was expected and what came
+        x, y = [value_info("x", F32, ("n", 4))], [value_info("y", F32, ())]
+
+        def refused(says, nodes, *initializers):
+            self.run_cli("run", self.path("wrong.onnx", model(nodes, x, y, initializers)), code=1, says=says)
+
+        add = node("Add", ["x", "w"], ["y"], field(3, "plus"))
+        refused(r"tensor 'w' has 16 bytes of data; its shape says 20", [add], tensor("w", F32, (5,), bytes(16)))
+        refused(r"tensor 'w' has a negative size, -4, along axis 0", [add], tensor("w", F32, (2**64 - 4,), bytes(16)))
+        refused(r"tensor 'w' has a shape of more elements", [add], tensor("w", F32, (1 << 62, 4), bytes(16)))
+        refused(r"tensor 'w' holds 0 elements; its shape says 4", [add], field(1, 4) + field(2, F32) + field(8, "w"))
+        refused(r"two tensors are named 'y': outputs of 'plus' \(Add\) and 'two' \(Relu\)", [add, node("Relu", ["x"], ["y"], field(3, "two"))],
+                tensor("w", F32, (4,), bytes(16)))
+        refused(r"node 'r' \(Reshape, opset 17\): the new shape has -1 for axis 0 and for axis 1", [node("Reshape", ["x", "w"], ["y"], field(3, "r"))],
+                tensor("w", I64, (2,), b"\xff" * 16))
+        refused(r"node 'g' \(Gather, opset 17\): input 1 of type f32 is not supported; i32 or i64 is; its inputs: 'x' f32\[n, 4\], 'w' f32\[4\]",
+                [node("Gather", ["x", "w"], ["y"], field(3, "g"))], tensor("w", F32, (4,), bytes(16)))
+        old = model([node("LayerNormalization", ["x", "w"], ["y"], field(3, "ln"))], x, y, [tensor("w", F32, (4,), bytes(16))])
+        self.run_cli("run", self.path("old.onnx", old.replace(field(2, 17), field(2, 11))), code=1, says="supported from opset 17 on: 'ln'")
+
+        def branch(op, name, attributes=b""):
+            return field(5, field(1, name) + field(6, field(1, node(op, ["x"], [name], attributes)) + field(2, "g") + field(12, value_info(name, F32, ()))) + field(20, 5))
+
+        both = branch("Relu", "then_branch"), branch("Cast", "else_branch", int_attribute("to", I64))
+        for sides, says in (both, r"node 'choose' \(If, opset 17\): output 0 is f32\[n, 4\] in one branch and i64\[n, 4\] in the other"), (both[:1], "attribute 'else_branch' is missing"):
+            data = model([node("If", ["c"], ["y"], field(3, "choose") + b"".join(sides))], x + [value_info("c", BOOL, ())], y)
+            self.run_cli("run", self.path("if.onnx", data), code=1, says=says)
+
+    def test_files_of_other_kinds(self):
+        for data, says in [(b"", "an empty file"), (b"version https://git-lfs.github.com/spec/v1\noid sha256:12\n", "git lfs pull"),
+                           (b"<!DOCTYPE html><html>", "a web page"), (b"no model\n", "a text file"), (b"PK\3\4" + bytes(60), "torch.onnx.export"),
+                           (b"\x1c\0\0\0TFL3" + bytes(60), "TensorFlow Lite"), (b"GGUF\3\0\0\0" + bytes(60), "a GGUF file"),
+                           (b"\x89HDF\r\n\x1a\n" + bytes(60), "HDF5"), (b"\x1f\x8b\x08" + bytes(60), "gzip"), (npy("<f4", (1,), bytes(4)), "numpy")]:
+            self.run_cli("run", self.path("other.onnx", data), code=1, says="not an ONNX model, but .*" + says)
+        good = add_model()
+        self.run_cli("run", self.path("cut.onnx", good[:len(good) // 2]), code=1, says=r"cut short or damaged: the field of \d+ bytes at byte \d+ has only \d+ left")
+
+    def test_missing_sizes(self):
+        m = self.path("m.onnx", add_model(a=("n", "m"), b=("n", "m")))
+        self.run_cli("run", m, "--random", "1", code=1, says="give it with -d n=N -d m=N")
+        self.run_cli("run", m, "--random", "1", "-d", "n=2", code=1, says='dimension 1 is not known: give it with -d m=N')
 
     def test_check_lists_everything(self):
         def problems(nodes, opset=17, outputs=("y",)):
