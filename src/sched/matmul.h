@@ -56,7 +56,7 @@ struct mm_problem {
 /* Factors of the space. */
 enum { MM_ROWS, MM_VECTORS, MM_DEPTH, MM_AHEAD };
 
-enum { MM_HEIGHTS = 4 };
+enum { MM_HEIGHTS = 5 };
 
 /* What a point means for a problem. */
 struct mm_plan {
@@ -65,11 +65,12 @@ struct mm_plan {
 	int nv, nr;			   /* width of a tile: vectors, columns */
 	bool open;			   /* the number of rows is known at run time alone */
 	const struct twir_expr *ntall;	   /* not open: so many strips are tall, the others low */
-	const struct twir_expr *slack;	   /* open: see mm_slack */
+	const struct twir_expr *slack[2];  /* open: see mm_slack */
 	const struct twir_expr *strips;
 	int64_t band;		   /* strips of rows of a core item; open: at most */
 	int64_t group;		   /* panels of columns of a core item */
 	int64_t kc, blocks, outer; /* K: rows of a block, blocks, and how many of the outermost loop's turns */
+	int64_t near;		   /* open: where an item has so many strips at most, one turn will do */
 	int64_t piece; /* so many terms at most are added up at a stretch, along the last axis of K or all of it; 0: all */
 	int apart;     /* nested: each step of so many axes of K, the first ones, is a piece or several of its own */
 	int64_t spread; /* strips that share the prefetching of the next block */

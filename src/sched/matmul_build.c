@@ -13,8 +13,10 @@ struct nest {						 /* variables of the loops around a tile, as expressions */
 	const struct twir_expr *first_row, *first_panel; /* of the core item */
 	const struct twir_expr *strip, *panel;		 /* within the item */
 	const struct twir_expr *strips;			 /* of the item */
-	const struct twir_expr *reach;	      /* elements that a strip prefetches in a step; NULL: the plan's */
-	const struct twir_expr *block, *turn; /* of K, among all; outermost turn */
+	const struct twir_expr *reach;		/* elements that a strip prefetches in a step; NULL: the plan's */
+	const struct twir_expr *block, *turn;	/* of K, among all; outermost turn */
+	const struct twir_expr *within, *inner; /* the block among those of its turn, and how many these are */
+	const struct twir_expr *turns;
 	const struct twir_expr *i0, *j0, *k0;
 	const struct twir_expr *rows; /* of the strip */
 	struct twir_tensor *part;
@@ -87,27 +89,25 @@ static struct twir_stmt *look_ahead(const struct mm_problem *p, const struct mm_
 	struct twir_module *m = p->m;
 	struct twir_stmt *list = NULL;
 	const int line = 64 / twir_scalar_bytes(p->type);
-	const int64_t reach = (q->nr + q->spread - 1) / q->spread, inner = q->blocks / q->outer;
+	const int64_t reach = (q->nr + q->spread - 1) / q->spread;
 	const struct twir_expr *step = n->reach ? n->reach : twir_index(m, reach);
 	const struct twir_expr *next = twir_add(m, n->k0, twir_index(m, q->kc));
 	if (!q->ahead)
 		return NULL;
 	if (q->outer > 1) /* the last block of a turn is followed by the next panel's first; rows beyond K lie there */
-		next = twir_cond(m, twir_lt(m, twir_mod(m, n->block, twir_index(m, inner)), twir_index(m, inner - 1)),
-				 next, twir_add(m, p->K, twir_mul(m, n->turn, twir_index(m, inner * q->kc))));
+		next = twir_cond(m, twir_lt(m, n->within, twir_sub(m, n->inner, twir_index(m, 1))), next,
+				 twir_add(m, p->K, twir_mul(m, twir_mul(m, n->turn, n->inner), twir_index(m, q->kc))));
 	const struct twir_expr *stretch = twir_mul(m, twir_mul(m, n->strip, twir_index(m, q->kc)), step);
-	struct twir_stmt *more = NULL;
 	for (int64_t at = 0; at < (n->reach ? q->nr : reach); at += line) {
 		const struct twir_expr *index[TWIR_MAX_RANK], *beyond = twir_index(m, at);
 		const struct twir_expr *j = twir_add(m, stretch, twir_mul(m, kk, step));
-		if (n->reach && at > 0) /* where many strips share, once more the line that was asked for */
-			beyond = twir_min(m, beyond, n->reach);
 		const int rank =
 			mm_b_place(p, twir_add(m, n->first_panel, n->panel), next, twir_add(m, j, beyond), index);
-		twir_append(n->reach && at > 0 ? &more : &list, twir_prefetch(m, p->b.tensor, rank, index, false));
+		struct twir_stmt *line_at = twir_prefetch(m, p->b.tensor, rank, index, false);
+		if (n->reach && at > 0) /* where many strips share, one line will do */
+			line_at = twir_if(m, twir_lt(m, beyond, n->reach), line_at, NULL);
+		twir_append(&list, line_at);
 	}
-	if (more) /* few strips share: several lines a step */
-		twir_append(&list, twir_if(m, twir_lt(m, twir_index(m, line), n->reach), more, NULL));
 	return list;
 }
 
@@ -205,7 +205,7 @@ static struct twir_stmt *put(const struct mm_problem *p, const struct mm_plan *q
 /* acc = the sums up to the end of this block. Each piece of K is summed from zero, and then added to what there is: the
  * error of a sum grows with the number of terms that are added to it one after another. */
 static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_plan *q, const struct nest *n,
-				    struct twir_tensor *acc, int height, int sure)
+				    struct twir_tensor *acc, int height, int sure, bool *stored)
 {
 	struct twir_module *m = p->m;
 	struct depth d;
@@ -217,11 +217,13 @@ static struct twir_stmt *accumulate(const struct mm_problem *p, const struct mm_
 	const struct twir_expr *before = twir_add(m, n->block, d.number);
 	if (!p->exact && (q->blocks > 1 || d.outer > 0))
 		twir_append(&one, twir_if(m, twir_lt(m, twir_index(m, 0), before), join(p, q, n, acc), NULL));
-	if (d.outer > 0)
-		twir_append(&one, twir_if(m, twir_lt(m, d.number, twir_sub(m, d.pieces, twir_index(m, 1))),
-					  put(p, q, n, acc, false), NULL));
 	int64_t pieces;
 	const bool some = twir_const_int(d.pieces, &pieces) && pieces > 0;
+	*stored = some && d.outer > 0 && !q->straight && !p->exact; /* the last piece's too, by the same code */
+	if (d.outer > 0)
+		twir_append(&one, *stored ? put(p, q, n, acc, false)
+					  : twir_if(m, twir_lt(m, d.number, twir_sub(m, d.pieces, twir_index(m, 1))),
+						    put(p, q, n, acc, false), NULL));
 	for (int i = d.outer - 1; i >= 0; i--)
 		one = tw_for(m, d.v[i], d.extent[i], one);
 	if (some)
@@ -317,8 +319,10 @@ static struct twir_stmt *tile(const struct mm_problem *p, const struct mm_plan *
 	struct twir_tensor *acc = twir_tensor_new(m, "acc", p->type, 2, shape, TWIR_REGISTER);
 	acc->mirrors = tile_map(p, q, height);
 	struct twir_stmt *body = tw_declare(m, acc);
-	twir_append(&body, accumulate(p, q, n, acc, height, sure));
-	twir_append(&body, q->straight ? end(p, q, n, height, acc, sure == height) : put_by(p, q, n, acc));
+	bool stored;
+	twir_append(&body, accumulate(p, q, n, acc, height, sure, &stored));
+	if (!stored)
+		twir_append(&body, q->straight ? end(p, q, n, height, acc, sure == height) : put_by(p, q, n, acc));
 	return body;
 }
 
@@ -353,22 +357,35 @@ static struct twir_stmt *sweep(const struct mm_problem *p, const struct mm_plan 
 	struct twir_module *m = p->m;
 	struct twir_var *turn = tw_loop_var(m, "turn"), *tp = tw_loop_var(m, "tp"), *kb = tw_loop_var(m, "kb"),
 			*ti = tw_loop_var(m, "ti");
-	const int64_t inner = q->blocks / q->outer;
 	n->turn = twir_var(m, turn);
 	n->panel = twir_var(m, tp);
 	n->strip = twir_var(m, ti);
-	n->block = q->blocks == 1 ? twir_index(m, 0) : twir_var(m, kb);
+	n->block = n->within = q->blocks == 1 ? twir_index(m, 0) : twir_var(m, kb);
 	if (q->outer > 1)
-		n->block = twir_add(m, twir_mul(m, n->turn, twir_index(m, inner)), n->block);
+		n->block = twir_add(m, twir_mul(m, n->turn, n->inner), n->block);
 	n->k0 = twir_mul(m, n->block, twir_index(m, q->kc));
 	struct twir_stmt *head =
 		tw_let_new(m, "j0", twir_mul(m, twir_add(m, n->first_panel, n->panel), twir_index(m, q->nr)), &n->j0);
 	struct twir_stmt *body = tw_for(m, ti, n->strips, strip(p, q, n, first_strip));
 	if (q->blocks > 1)
-		body = tw_for(m, kb, twir_index(m, inner), body);
+		body = tw_for(m, kb, n->inner, body);
 	twir_append(&head, body);
 	body = tw_for(m, tp, panels, head);
-	return q->outer > 1 ? tw_for(m, turn, twir_index(m, q->outer), body) : body;
+	return q->outer > 1 ? tw_for(m, turn, n->turns, body) : body;
+}
+
+/* How many turns there are, and blocks of K in each: where an item has few strips at run time, one turn will do. */
+static struct twir_stmt *let_turns(const struct mm_problem *p, const struct mm_plan *q, struct nest *n)
+{
+	struct twir_module *m = p->m;
+	n->turns = twir_index(m, q->outer);
+	n->inner = twir_index(m, q->blocks / q->outer);
+	if (!q->open || q->outer == 1)
+		return NULL;
+	const struct twir_expr *few = twir_le(m, n->strips, twir_index(m, q->near));
+	struct twir_stmt *lets = tw_let_new(m, "turns", twir_cond(m, few, twir_index(m, 1), n->turns), &n->turns);
+	twir_append(&lets, tw_let_new(m, "inner", twir_cond(m, few, twir_index(m, q->blocks), n->inner), &n->inner));
+	return lets;
 }
 
 /* A strip asks for so much in a step that all strips of the item ask for the whole block. */
@@ -386,6 +403,7 @@ struct twir_stmt *mm_panel(const struct mm_problem *p, const struct mm_plan *q, 
 	struct mm_plan own = *q;
 	struct nest n = {.first_row = zero, .first_panel = panel, .strips = q->strips, .part = part};
 	struct twir_stmt *body = mm_slack(&own, p);
+	twir_append(&body, let_turns(p, &own, &n));
 	twir_append(&body, sweep(p, &own, &n, zero, twir_index(p->m, 1)));
 	return body;
 }
@@ -421,6 +439,7 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 		first_strip = twir_mul(m, twir_var(m, var[n++]), band);
 		x.strips = twir_min(m, band, twir_sub(m, q.strips, first_strip));
 	}
+	twir_append(&body, let_turns(&p, &q, &x));
 	if (q.open && q.ahead)
 		twir_append(&body, let_reach(&p, &q, &x));
 	x.first_row = mm_strip_begin(&q, &p, first_strip);

@@ -86,6 +86,7 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 		      panels = tw_most(1, tw_ceil_div(p->n_size, q->nr));
 	const double tile = (double)k * q->tall * q->nv / 2;
 	const int64_t fit = l2 / 2 / (k * bytes * q->tall);
+	q->near = tw_most(1, fit);
 	q->band = tw_most(1, tw_least(fit, p->m_known ? strips : SOME_STRIPS));
 	if (q->blocks > 1 && p->a.access != MM_PACKED && q->band < strips && q->band * q->tall < MANY_ROWS) {
 		const int64_t rows = tw_least(strips, tw_ceil_div(MANY_ROWS, q->tall));

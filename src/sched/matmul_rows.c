@@ -2,8 +2,9 @@
  * rows, known or not, and the height of the tallest tile; output: heights of tiles and where strips begin.
  *
  * A known number of rows is divided evenly: 128 rows are 8 strips of 13 and 2 of 12, not 9 of 14 and one of 2. An
- * unknown one is divided at run time: strips are tall, but for the last two, which share what is left evenly, and a
- * branch for each strip takes the tile of the height next above its own. There are few such heights: a tile may go a
+ * unknown one is divided at run time: strips are tall, but for the last three, whose heights are those that go beyond the
+ * last row least. Heights are few but lie so that this mostly leaves nothing over: of 12, 11, 9, 7 and 4 every number
+ * of rows from 25 on is a sum. A branch for each strip takes the tile of its height or the next above: a tile may go a
  * few rows beyond its strip (beyond the last row, as its place says), where it repeats the last one. */
 #include "sched/matmul.h"
 
@@ -15,10 +16,16 @@ static void add_height(struct mm_plan *q, int height)
 		q->heights[q->nheights++] = height;
 }
 
-/* The least height that the last two strips can need; what is lower serves fewer rows than one tall strip has. */
-static int shared_height(int tall)
+/* Those that sum up to most numbers, and some for fewer rows than one tall strip has. */
+static void open_heights(struct mm_plan *q, int tall)
 {
-	return tall / 2 + 1;
+	const int half = tall / 2 + 1, step = (tall + 6) / 14;
+	add_height(q, tall);
+	add_height(q, tall - (step > 1 ? step : 1));
+	if (tall >= 9)
+		add_height(q, (tall + half) / 2);
+	add_height(q, half);
+	add_height(q, (half + 1) / 2);
 }
 
 void mm_plan_rows(struct mm_plan *q, const struct mm_problem *p, int tall)
@@ -27,12 +34,7 @@ void mm_plan_rows(struct mm_plan *q, const struct mm_problem *p, int tall)
 	q->open = !p->m_known;
 	q->nheights = 0;
 	if (q->open) {
-		const int shared = shared_height(tall);
-		add_height(q, tall);
-		if (tall >= 9)
-			add_height(q, (tall + shared) / 2);
-		add_height(q, shared);
-		add_height(q, (shared + 1) / 2);
+		open_heights(q, tall);
 		q->ntall = NULL;
 		q->strips = twir_ceildiv(m, p->M, twir_index(m, tall));
 	} else {
@@ -56,6 +58,33 @@ static int height_for(const struct mm_plan *q, int64_t rows)
 	return q->heights[i];
 }
 
+/* Heights of the last strips, `n` of them, three at most. */
+struct ends {
+	int n, height[3];
+};
+
+/* The best for so many rows in all: beyond the last row least, then of the most equal heights. */
+static struct ends best_ends(const struct mm_plan *q, int n, int64_t rows)
+{
+	struct ends best = {n, {q->tall, q->tall, q->tall}};
+	int64_t least = INT64_MAX;
+	for (int i = 0; i < (n > 2 ? q->nheights : 1); i++)
+		for (int j = i; j < (n > 1 ? q->nheights : 1); j++) {
+			const int before[] = {q->heights[i], q->heights[j]};
+			int64_t left = rows;
+			for (int k = 3 - n; k < 2; k++)
+				left -= before[k];
+			const int last = height_for(q, left);
+			const int64_t beyond = last - left, spread = (n > 2 ? before[0] : before[1]) - last;
+			const int64_t bad = beyond * 2 * q->tall + (spread < 0 ? -spread : spread);
+			if (left > q->tall || left < 1 || bad >= least)
+				continue;
+			least = bad;
+			best = (struct ends){n, {before[0], before[1], last}};
+		}
+	return best;
+}
+
 double mm_rows_cost(const struct mm_plan *q, int64_t rows, double (*step)(double, double), double vectors)
 {
 	int64_t ntall, strips;
@@ -65,40 +94,61 @@ double mm_rows_cost(const struct mm_plan *q, int64_t rows, double (*step)(double
 		return (double)ntall * step(q->tall, vectors) +
 		       (double)(strips - ntall) * step(q->heights[q->nheights - 1], vectors);
 	}
-	if (rows <= q->tall)
-		return step(height_for(q, rows), vectors);
+	rows = tw_most(1, rows);
 	strips = tw_ceil_div(rows, q->tall);
-	const int64_t left = rows - (strips - 2) * q->tall, first = height_for(q, tw_ceil_div(left, 2));
-	return (double)(strips - 2) * step(q->tall, vectors) + step((double)first, vectors) +
-	       step(height_for(q, left - first), vectors);
+	const int n = (int)tw_least(3, strips);
+	const struct ends ends = best_ends(q, n, rows - (strips - n) * q->tall);
+	double sum = (double)(strips - n) * step(q->tall, vectors);
+	for (int k = 3 - n; k < 3; k++)
+		sum += step(ends.height[k], vectors);
+	return sum;
 }
 
-/* How many rows the strip before the last lacks of a tall one. */
+/* By how much a strip is lower than a tall one: strip k of the last three, where there are n (3: or more) of them and
+ * all tall ones would have `over` rows too many. */
+static E lower_by(const struct mm_plan *q, struct twir_module *m, int n, int k, E over)
+{
+	E e = NULL;
+	int64_t before = 0;
+	for (int d = q->tall - 1; d >= 0; d--) {
+		const int64_t by = q->tall - best_ends(q, n, n * q->tall - d).height[k];
+		if (!e)
+			e = twir_index(m, by);
+		else if (by != before)
+			e = twir_cond(m, twir_le(m, over, twir_index(m, d)), twir_index(m, by), e);
+		before = by;
+	}
+	return e;
+}
+
+/* How many rows lower than tall ones the third and the second strip from the last are. */
 struct twir_stmt *mm_slack(struct mm_plan *q, const struct mm_problem *p)
 {
 	struct twir_module *m = p->m;
-	const E tall = twir_index(m, q->tall), others = twir_sub(m, q->strips, twir_index(m, 2));
-	const E left = twir_sub(m, p->M, twir_mul(m, others, tall));
-	const E half = twir_ceildiv(m, left, twir_index(m, 2));
-	E lacks = twir_index(m, 0);
+	const E zero = twir_index(m, 0), tall = twir_index(m, q->tall);
+	E over;
 	if (!q->open)
 		return NULL;
-	for (int i = 1; i < q->nheights; i++)
-		if (q->heights[i] >= shared_height(q->tall))
-			lacks = twir_cond(m, twir_le(m, half, twir_index(m, q->heights[i])),
-					  twir_index(m, q->tall - q->heights[i]), lacks);
-	lacks = twir_cond(m, twir_lt(m, tall, p->M), lacks, twir_index(m, 0));
-	return tw_let_new(m, "slack", lacks, &q->slack);
+	struct twir_stmt *lets = tw_let_new(m, "over", twir_sub(m, twir_mul(m, q->strips, tall), p->M), &over);
+	const E several = twir_lt(m, twir_index(m, 2), q->strips), two = twir_eq(m, q->strips, twir_index(m, 2));
+	const E third = twir_cond(m, several, lower_by(q, m, 3, 0, over), zero);
+	const E second =
+		twir_cond(m, several, lower_by(q, m, 3, 1, over), twir_cond(m, two, lower_by(q, m, 2, 1, over), zero));
+	twir_append(&lets, tw_let_new(m, "slack", third, &q->slack[0]));
+	twir_append(&lets, tw_let_new(m, "slack", second, &q->slack[1]));
+	return lets;
 }
 
 E mm_strip_begin(const struct mm_plan *q, const struct mm_problem *p, E strip)
 {
 	struct twir_module *m = p->m;
-	const E tall = twir_mul(m, strip, twir_index(m, q->tall));
+	const E tall = twir_mul(m, strip, twir_index(m, q->tall)), zero = twir_index(m, 0);
 	const int low = q->heights[q->nheights - 1];
 	if (q->open) {
-		const E last = twir_eq(m, strip, twir_sub(m, q->strips, twir_index(m, 1)));
-		return twir_sub(m, tall, twir_cond(m, last, q->slack, twir_index(m, 0)));
+		const E third = twir_lt(m, twir_sub(m, q->strips, twir_index(m, 3)), strip);
+		const E second = twir_lt(m, twir_sub(m, q->strips, twir_index(m, 2)), strip);
+		return twir_sub(m, twir_sub(m, tall, twir_cond(m, third, q->slack[0], zero)),
+				twir_cond(m, second, q->slack[1], zero));
 	}
 	return twir_add(m, twir_mul(m, strip, twir_index(m, low)),
 			twir_mul(m, twir_min(m, strip, q->ntall), twir_index(m, q->tall - low)));
