@@ -3,16 +3,17 @@
 
 #define ITEM_WORK 16384 /* operations a core item should be worth: some microseconds, far above the 0.3 us of a fork */
 
+enum { MIDDLING = 224 }; /* what a symbol is taken for, mostly the side of a picture */
+
 static const enum twir_level CORE[] = {TWIR_CORE};
 
-void tw_choose_blocks(int naxes, const struct twir_expr *const *extent, int64_t work, int64_t *block)
+void tw_choose_blocks(struct twir_module *m, int naxes, const struct twir_expr *const *extent, int64_t work,
+		      int64_t *block)
 {
 	int64_t left = work > ITEM_WORK ? 1 : ITEM_WORK / (work > 0 ? work : 1);
 	for (int i = naxes - 1; i >= 0; i--) {
-		int64_t size;
-		if (!twir_const_int(extent[i], &size))
-			size = 64; /* a symbol: assumed of middling size */
-		block[i] = left < 1 ? 1 : left < size ? left : (size > 0 ? size : 1);
+		const int64_t size = tw_size_about(m, extent[i], MIDDLING);
+		block[i] = left < 1 ? 1 : tw_least(left, size);
 		left /= block[i];
 	}
 }

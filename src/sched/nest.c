@@ -66,11 +66,17 @@ static bool walks_as_one(struct twir_module *m, const struct twir_expr *load, st
 	return twir_linear_in(&f, after, v, &base, &stride);
 }
 
+enum {
+	LONG = 4096
+}; /* elements of known number that need no more of unknown number: their indices stay narrow, their loops known */
+
 static bool mergeable(struct twir_module *m, const struct load_list *l, const struct twir_expr *value,
 		      struct twir_var *a, struct twir_var *b, const struct twir_expr *a_extent,
 		      const struct twir_expr *b_extent)
 {
 	if (used_outside_loads(m, value, a) || used_outside_loads(m, value, b))
+		return false;
+	if (tw_size_or(b_extent, 0) >= LONG && tw_size_or(a_extent, 0) == 0)
 		return false;
 	const struct twir_expr *merged = twir_mul(m, a_extent, b_extent);
 	for (int i = 0; i < l->loads.n; i++)
@@ -121,14 +127,11 @@ void tw_nest_init(struct tw_nest *n, struct twir_module *m, int rank, struct twi
 	n->value = twir_subst_expr(&s, value);
 }
 
-/* Symbols count as 64: only the order matters. */
-static int64_t stride_of(const struct twir_module *m, const struct twir_expr *stride)
+/* Only the order matters: a symbol counts as so much that sizes made of it (a sound's windows) are more than one. */
+static int64_t stride_of(struct twir_module *m, const struct twir_expr *stride)
 {
-	int64_t *values = ARENA_ARRAY(m->arena, int64_t, m->symbols.n);
-	for (int i = 0; i < m->symbols.n; i++)
-		values[i] = 64;
-	const struct twir_binding b = {m->symbols.n, m->symbols.at, values};
-	return twir_eval_index(stride, &b);
+	enum { MANY = 1024 };
+	return tw_size_or(stride, tw_size_about(m, stride, MANY));
 }
 
 void tw_nest_order(struct tw_nest *n, const struct twir_tensor *out)

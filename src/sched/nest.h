@@ -34,7 +34,8 @@ void tw_nest_prepare(struct tw_nest *n, const struct tw_task *task, struct tw_la
 
 /* blocks.c. Splits an axis list into blocks: block[i] rows of axis i for one core item, from the last axis up, until an item is worth its while; work: operations
    of one element. */
-void tw_choose_blocks(int naxes, const struct twir_expr *const *extent, int64_t work, int64_t *block);
+void tw_choose_blocks(struct twir_module *m, int naxes, const struct twir_expr *const *extent, int64_t work,
+		      int64_t *block);
 /* Operations for one element: the product of the constant fold extents, symbols counting 64. */
 int64_t tw_fold_work(const struct twir_expr *value);
 /* for (vars) in spatial(ceil_div(e, b)..) * repeat(b..) on core within (e..) { body }  and the number of core items */

@@ -19,6 +19,7 @@ struct rule {
 	int lanes;
 };
 
+enum { MIDDLING = 224 };	  /* what a symbol is taken for */
 enum { ACROSS = 128, LINE = 64 }; /* elements of a block across; bytes that are read together */
 
 /* What a core item does: block[i] elements of axis i, in tiles of `tile` elements of axis `across` (-1: none) by one vector of the last axis. */
@@ -56,7 +57,7 @@ static struct twir_program *turned(struct rule *r, int across)
 	for (int i = 0; i < n->rank; i++)
 		block[i] = 1;
 	block[across] = size < ACROSS ? size > 0 ? size : 1 : ACROSS;
-	tw_choose_blocks(1, &n->extent[n->rank - 1], tw_fold_work(n->value) * block[across], &block[n->rank - 1]);
+	tw_choose_blocks(r->m, 1, &n->extent[n->rank - 1], tw_fold_work(n->value) * block[across], &block[n->rank - 1]);
 	return in_blocks(r, block, across, block[across] < line ? block[across] : line);
 }
 
@@ -74,7 +75,7 @@ static struct twir_program *injective(struct rule *r)
 	if (across >= 0)
 		return turned(r, across);
 	int64_t block[TWIR_MAX_RANK];
-	tw_choose_blocks(n->rank, n->extent, (tw_fold_work(n->value) + r->lanes - 1) / r->lanes, block);
+	tw_choose_blocks(m, n->rank, n->extent, (tw_fold_work(n->value) + r->lanes - 1) / r->lanes, block);
 	return in_blocks(r, block, -1, 1);
 }
 
@@ -196,9 +197,7 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 	struct twir_module *m = r->m;
 	struct tw_nest *n = &r->nest;
 	const int last = n->rank - 1;
-	int64_t size, unroll = 4;
-	if (twir_const_int(n->extent[last], &size) && (size + r->lanes - 1) / r->lanes < unroll)
-		unroll = size > 0 ? (size + r->lanes - 1) / r->lanes : 1;
+	const int64_t unroll = tw_least(4, tw_ceil_div(tw_size_about(m, n->extent[last], MIDDLING), r->lanes));
 	const int64_t step = unroll * r->lanes;
 	const struct twir_expr *repeat[] = {twir_index(m, unroll)}, *lanes[] = {twir_index(m, r->lanes)};
 	const struct twir_map *tile = twir_compose(m, twir_repeat(m, 1, repeat, NULL), twir_spatial(m, 1, lanes));
@@ -244,7 +243,7 @@ static struct twir_program *lanes_over_output(struct rule *r, int nfolds, const 
 
 	int64_t block[TWIR_MAX_RANK];
 	const struct twir_expr *cores;
-	tw_choose_blocks(n->rank, extents, tw_fold_work(n->value) * step, block);
+	tw_choose_blocks(m, n->rank, extents, tw_fold_work(n->value) * step, block);
 	body = tw_core_loop(r->m, n->rank, vars, extents, block, body, &cores);
 	return tw_program_new(m, r->name, cores, r->lanes, body);
 }
@@ -293,7 +292,7 @@ static struct twir_program *lanes_over_fold(struct rule *r, int nfolds, const st
 	twir_append(&body, twir_store(m, r->c->out, n->nplaces, n->place, value, NULL));
 	int64_t block[TWIR_MAX_RANK];
 	const struct twir_expr *cores = twir_index(m, 1);
-	tw_choose_blocks(n->rank, n->extent, tw_fold_work(n->value), block);
+	tw_choose_blocks(m, n->rank, n->extent, tw_fold_work(n->value), block);
 	if (n->rank > 0)
 		body = tw_core_loop(r->m, n->rank, n->var, n->extent, block, body, &cores);
 	return tw_program_new(m, r->name, cores, r->lanes, body);

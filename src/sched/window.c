@@ -415,7 +415,7 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 	struct twir_stmt *body = tw_window_tile(&w, twir_var(m, vars[w.pixel]), twir_var(m, vars[w.channel]));
 	int64_t block[TWIR_MAX_RANK];
 	const struct twir_expr *cores;
-	tw_choose_blocks(n->rank, extents, tw_fold_work(n->value) * w.pixels, block);
+	tw_choose_blocks(m, n->rank, extents, tw_fold_work(n->value) * w.pixels, block);
 	body = tw_core_loop(m, n->rank, vars, extents, block, body, &cores);
 	struct tw_kernel kernel = {.program = tw_program_new(m, task->name, cores, t->lanes, body)};
 	vec_push(m->arena, &out->kernels, kernel);

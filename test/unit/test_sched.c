@@ -466,10 +466,67 @@ static void fold_order(void **state)
 	arena_free(a);
 }
 
+/* A tensor of a sound's windows, whose number a symbol of middling value makes zero: channels that lie last still are the last axis. */
+static void order_of_symbols(void **state)
+{
+	(void)state;
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	const struct twir_expr *n = twir_var(m, twir_symbol(m, "n")), *s = twir_var(m, twir_symbol(m, "s")), *at[3];
+	const struct twir_expr *windows = twir_sub(m, twir_div(m, s, twir_index(m, 128)), twir_index(m, 1));
+	const struct twir_expr *shape[] = {n, twir_index(m, 129), windows};
+	const struct twir_expr *stride[] = {twir_mul(m, windows, shape[1]), twir_index(m, 1), shape[1]};
+	struct twir_tensor *t = twir_tensor_new(m, "t", TWIR_F32, 3, shape, TWIR_TENSOR);
+	struct twir_var *axis[3];
+	struct tw_nest nest;
+	t->layout = twir_layout_strides(m, 3, stride);
+	for (int d = 0; d < 3; d++) {
+		axis[d] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "k");
+		at[d] = twir_var(m, axis[d]);
+	}
+	tw_nest_init(&nest, m, 3, axis, shape, twir_load(m, t, 3, at));
+	tw_nest_order(&nest, t);
+	assert_ptr_equal(twir_var(m, nest.var[0]), nest.place[0]);
+	assert_ptr_equal(twir_var(m, nest.var[1]), nest.place[2]);
+	assert_ptr_equal(twir_var(m, nest.var[2]), nest.place[1]);
+	arena_free(a);
+}
+
+/* The core items of the rule-based schedule for a definition in the module, with n = 1. */
+static int64_t items(struct twir_module *m, const char *text)
+{
+	struct tw_target t;
+	memset(&t, 0, sizeof(t));
+	tw_target_with_isa(&t, TW_ISA_AVX512);
+	twir_parse(m, "model", text);
+	const struct twir_program *p = tw_rule_schedule(m, "task", m->computes.at[0], &t);
+	const int64_t one = 1;
+	const struct twir_binding b = {m->symbols.n, m->symbols.at, &one};
+	return twir_eval_index(p->extents[0], &b);
+}
+
+/* Sizes that a symbol is a factor of are as long as the others make them: an item does as much as with all sizes known. */
+static void items_of_symbols(void **state)
+{
+	(void)state;
+	struct tw_arena *a = arena_new();
+	int64_t n[2];
+	for (int i = 0; i < 2; i++)
+		n[i] = items(
+			twir_module_new(a),
+			arena_printf(a,
+				     "%s tensor A: f32[%s, 50000, 1]; tensor B: f32[%s, 50000, 1]; "
+				     "define C: f32[%s, 50000, 2] = (n, i, j) => j < 1 ? A[n, i, 0] : B[n, i, j - 1];",
+				     i ? "symbol s;" : "", i ? "s" : "1", i ? "s" : "1", i ? "s" : "1"));
+	assert_int_equal(n[1], n[0]);
+	arena_free(a);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(every_point),
-					   cmocka_unit_test(every_height), cmocka_unit_test(model),
-					   cmocka_unit_test(fold_order)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case),      cmocka_unit_test(every_point),
+					   cmocka_unit_test(every_height),    cmocka_unit_test(model),
+					   cmocka_unit_test(fold_order),      cmocka_unit_test(order_of_symbols),
+					   cmocka_unit_test(items_of_symbols)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
