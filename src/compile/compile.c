@@ -73,6 +73,7 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 		opt_layout(&c->definitions, &c->groups);	/* feature maps between tasks: channels last */
 		opt_widen_groups(&c->groups, c->m, &c->target); /* narrow groups of convolutions: as wide as a vector */
 		opt_chain(&c->groups, c->m, &c->target);	/* large maps between tasks: never whole in memory */
+		opt_loop(&c->groups, c->m, &c->target);		/* loops of short steps: one program */
 	}
 	if (c->o->keep)
 		twc_keep_row_major(c);

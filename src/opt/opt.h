@@ -78,4 +78,7 @@ void opt_widen_groups(struct tw_groups *groups, struct twir_module *m, const str
 /* chain.c: groups that become one: a matmul, a window and a matmul over an image, where that keeps large tensors out of memory. After opt_layout. */
 void opt_chain(struct tw_groups *groups, struct twir_module *m, const struct tw_target *t);
 
+/* loop.c: the groups of a loop become one, where it can be one program and had better be. After opt_chain. */
+void opt_loop(struct tw_groups *groups, struct twir_module *m, const struct tw_target *t);
+
 #endif

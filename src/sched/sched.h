@@ -50,6 +50,23 @@ struct tw_chain {
 	const struct tw_task *stage[3];
 };
 
+/* A loop in one program: tasks that each of its steps runs in order. A value that steps hand on is a pair of tensors, `in`, which no task makes, and `out`; a slice
+ * is made in each step and is a part of the whole, which has one more axis in front. */
+struct tw_loop_value {
+	struct twir_tensor *init, *in, *out, *last; /* last: after all steps; NULL: nobody asks */
+};
+struct tw_loop_slice {
+	struct twir_tensor *slice, *whole;
+};
+struct tw_loop {
+	struct twir_var *number; /* a symbol: 0 .. trips - 1 */
+	const struct twir_expr *trips;
+	int ntasks, ncarried, nslices;
+	const struct tw_task **tasks;
+	struct tw_loop_value *carried;
+	struct tw_loop_slice *slices;
+};
+
 struct tw_task {
 	struct twir_module *m;
 	const char *name;	     /* "conv1_relu1": identifier, for the programs' names */
@@ -64,6 +81,7 @@ struct tw_task {
 		*attention; /* NULL, or: what the anchor is the second product of; rows is NULL then */
 	const struct tw_chain
 		*chain; /* NULL, or: this task is that chain; anchor, consumer and producers are its last stage's */
+	const struct tw_loop *loop; /* NULL, or: this task is that loop; the anchor is its last task's */
 	/* keys: tensors whose values are known when the model is compiled; what is prepared joins them. NULL: prepare nothing. */
 	struct tw_map *constants;
 	bool exact; /* sums may not be regrouped in ways that lose accuracy (Winograd) */
@@ -129,9 +147,16 @@ double tw_chain_saves(const struct tw_chain *stages, const struct tw_target *t);
 /* One program for the task's chain, with all that the stages' producers and consumers are. */
 void tw_chain_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out);
 
+/* loop.c: whether the whole loop can be, and had better be, one program; that program. */
+bool tw_loop_serves(const struct tw_loop *l, const struct tw_target *t, struct twir_module *m);
+void tw_loop_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out);
+
 /* rows.c: one program for a row program; its outputs are the stored stages. */
 struct twir_program *tw_rows_schedule(struct twir_module *m, const char *name, const struct tw_rows *rows,
 				      const struct tw_target *t);
+
+/* schedule.c: the task's consumer and producers become part of the anchor's program. */
+void tw_fuse(const struct tw_task *task, struct twir_program *p);
 
 /* fuse.c: the pass pair. Programs here still speak of compute tensors (scope TWIR_TENSOR) or of parameters. */
 void tw_fuse_prologue(struct twir_module *m, struct twir_program *p, const struct twir_compute *producer);

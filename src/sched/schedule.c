@@ -16,8 +16,8 @@ const char *tw_schedule_name(const struct tw_task *task, const struct tw_target 
 {
 	if (task->anchor->nprograms)
 		return "text";
-	if (task->chain)
-		return "chain";
+	if (task->chain || task->loop)
+		return task->chain ? "chain" : "loop";
 	if (task->rows || task->attention)
 		return task->rows ? "rows" : "attention";
 	const struct tw_template *chosen = choose(task, t);
@@ -47,17 +47,19 @@ static void finish(struct twir_module *m, struct tw_launch *out)
 	}
 }
 
+void tw_fuse(const struct tw_task *task, struct twir_program *p)
+{
+	if (task->consumer)
+		tw_fuse_epilogue(task->m, p, task->anchor->out, task->consumer);
+	for (int i = task->nproducers - 1; i >= 0; i--)
+		tw_fuse_prologue(task->m, p, task->producers[i]);
+}
+
 static void fuse(const struct tw_task *task, struct tw_launch *out)
 {
-	struct twir_module *m = task->m;
-	for (int k = 0; k < out->kernels.n; k++) {
-		struct twir_program *p = out->kernels.at[k].program;
-		if (task->consumer)
-			tw_fuse_epilogue(m, p, task->anchor->out, task->consumer);
-		for (int i = task->nproducers - 1; i >= 0; i--)
-			tw_fuse_prologue(m, p, task->producers[i]);
-	}
-	finish(m, out);
+	for (int k = 0; k < out->kernels.n; k++)
+		tw_fuse(task, out->kernels.at[k].program);
+	finish(task->m, out);
 }
 
 static const char *describe(struct tw_arena *a, const struct tw_template *template, const struct tw_target *t,
@@ -95,8 +97,8 @@ void tw_schedule(const struct tw_task *task, const struct tw_target *t, struct t
 		fuse(task, out);
 		return;
 	}
-	if (task->chain) {
-		tw_chain_schedule(task, t, out);
+	if (task->chain || task->loop) {
+		(task->chain ? tw_chain_schedule : tw_loop_schedule)(task, t, out);
 		finish(m, out);
 		return;
 	}

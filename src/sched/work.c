@@ -87,10 +87,22 @@ static const struct twir_expr *chain_work(const struct tw_task *task)
 	return all;
 }
 
+static const struct twir_expr *loop_work(const struct tw_task *task)
+{
+	const struct twir_expr *all = twir_index(task->m, 0);
+	for (int i = 0; i < task->loop->ntasks; i++) {
+		const struct twir_expr *work = tw_task_work(task->loop->tasks[i]);
+		if (!work)
+			return NULL;
+		all = twir_add(task->m, all, work);
+	}
+	return twir_mul(task->m, all, task->loop->trips);
+}
+
 const struct twir_expr *tw_task_work(const struct tw_task *task)
 {
-	if (task->chain)
-		return chain_work(task);
+	if (task->chain || task->loop)
+		return task->chain ? chain_work(task) : loop_work(task);
 	const struct twir_expr *all =
 		task->rows || task->attention ? rows_work(task) : definition_work(task->m, task->anchor);
 	if (task->consumer)
@@ -114,6 +126,10 @@ static void see_fold(void *arg, const struct twir_expr *e)
 int tw_task_extents(const struct tw_task *task, int most, const struct twir_expr **extents)
 {
 	struct list l = {extents, 0, most};
+	if (task->loop) {
+		l.at[l.n++] = task->loop->trips;
+		task = task->loop->tasks[0];
+	}
 	for (int d = 0; d < task->anchor->out->rank && l.n < most; d++)
 		l.at[l.n++] = task->anchor->out->shape[d];
 	twir_visit_expr(task->anchor->value, see_fold, &l);
