@@ -62,6 +62,7 @@ foreach(file IN LISTS tw_test_tools)
 	get_filename_component(name ${file} NAME_WE)
 	add_executable(${name} ${file})
 	target_link_libraries(${name} PRIVATE tilewright_static)
+	target_compile_definitions(${name} PRIVATE TW_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 endforeach()
 
 # Examples that judge themselves.

@@ -27,6 +27,8 @@ import time
 
 import onnx
 
+from parts import part_of, take_part
+
 ERROR_SECONDS, ERROR_MEGABYTES = 5, 256
 DEFAULT_TOLERANCE = (1e-3, 1e-7)
 
@@ -262,6 +264,7 @@ def parse():
     parser.add_argument("--silence", type=float, default=60, metavar="S",
                         help="seconds a process may go without finishing a case")
     parser.add_argument("--slow", action="store_true", help="for sanitizer builds: ten times the time, no memory limit")
+    parser.add_argument("--part", type=part_of, metavar="K/N", help="only the K-th of N parts of the cases")
     parser.add_argument("--verbose", action="store_true",
                         help="also print the messages of refused models, and known failures")
     args = parser.parse_intermixed_args()
@@ -269,7 +272,7 @@ def parse():
         parser.error("%s exists; --update can shrink it" % args.known_failures)
     if not args.create and not os.path.exists(args.known_failures):
         parser.error("no list %s; --create writes it" % args.known_failures)
-    if args.create and args.only:
+    if args.create and (args.only or args.part):
         parser.error("--create needs all cases")
     return args
 
@@ -279,6 +282,7 @@ def main():
     cases = load_cases(args.dir, args.only)
     if args.constants:
         cases = [c for c in cases if not c.expect_error]  # a refusal is the same with and without
+    cases = take_part(cases, args.part)
     known, lines = ([], []) if args.create else read_list(args.known_failures)
     os.environ.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
     with tempfile.TemporaryDirectory(prefix="tilewright-cases-") as cache:
@@ -289,7 +293,7 @@ def main():
     if args.create:
         lines = known = sorted(failing)
         write_list(args.known_failures, lines)
-    gone = set() if args.only else set(known) - set(found)
+    gone = set() if args.only or args.part else set(known) - set(found)
     cured = {n for n in known if n in found and n not in failing}
     if args.update and (gone or cured):
         lines = [line for line in lines if line.split("#")[0].strip() not in gone | cured]

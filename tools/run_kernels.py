@@ -14,6 +14,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import models
+from parts import part_of, take_part
 from run_cases import read_list
 
 SECONDS = 1800
@@ -58,6 +59,7 @@ def main():
     parser.add_argument("dirs", nargs="*", metavar="DIR")
     parser.add_argument("--skip", action="append", default=[], metavar="FILE")
     parser.add_argument("--models", action="store_true")
+    parser.add_argument("--part", type=part_of, metavar="K/N", help="only the K-th of N parts of the models")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_intermixed_args()
     if args.models == bool(args.dirs):
@@ -66,6 +68,7 @@ def main():
     if args.models:
         models.ensure(GROUPS)
     work = list(real_models()) if args.models else [case for folder in args.dirs for case in cases(folder, skip)]
+    work = take_part(work, args.part)
     failed = stages = 0
     with ThreadPoolExecutor(args.jobs) as pool:
         results = pool.map(lambda item: check(args.kernels_check, item[1], item[2]), work)

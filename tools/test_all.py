@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Run every test of the project and add up what passed and failed.
 
-usage: test_all.py [--build DIR] [--all] [--only STAGE]... [--list]
+usage: test_all.py [--build DIR] [--all] [--only STAGE]... [--part K/N] [--list]
 
 Stages run in order: checks of the sources, unit tests (those that ctest knows), tests of the tools, folders of small models
 against what they must compute (test/cases, the node cases of the onnx package, those of tools/runtime_cases.py), the kernels of all these models.
 --all adds the long ones: more samples, models with constant inputs, kernels of real models, all under the sanitizers.
+--only and --part cut this into pieces: a stage, and of it the K-th of N parts (of its runners, or of the cases one runs).
 Each runner prints one line here and writes what it says to DIR/test-logs/; of a failed one the end is shown.
 
 The last line is "N passed, N failed"; the exit code is 1 where something failed.
@@ -20,6 +21,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from parts import part_of, take_part
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LONG_VARIABLE = "TILEWRIGHT_LONG_TESTS"
 TAIL = 40  # lines of a failed runner that are shown
@@ -30,8 +33,8 @@ CMOCKA = re.compile(r"^\[  (PASSED|FAILED)  \] (\d+) test\(s\)", re.M)
 class Job:
     """One command with its verdict."""
 
-    def __init__(self, name, command, seconds=900, env=None):
-        self.name, self.command, self.seconds = name, command, seconds
+    def __init__(self, name, command, seconds=900, env=None, divides=False):
+        self.name, self.command, self.seconds, self.divides = name, command, seconds, divides  # divides: knows --part
         self.env = {**os.environ, **(env or {})}
         self.passed = self.failed = 0
         self.output, self.spent = "", 0.0
@@ -123,7 +126,7 @@ def known(name):
 def cases_job(build, name, folder, listed, *options):
     """The command line over a folder of small models, against the list of those known to fail."""
     return Job(name, python("run_cases.py", os.path.join(build, "tilewright"), folder, "--known-failures", known(listed), *options),
-               seconds=7200)
+               seconds=7200, divides=True)
 
 
 def case_jobs(build):
@@ -134,6 +137,16 @@ def damaged_jobs(build):
     """Few here; the sanitizers run more."""
     yield Job("damaged models", python("fuzz_models.py", os.path.join(build, "tilewright"), node_folder(build), "--count", "60",
                                        "--seed", "7"), seconds=900)
+    yield from fuzz_jobs("damaged", build, 300)
+
+
+def fuzz_jobs(name, build, count):
+    """Damaged texts and models within one process (test/tools/fuzz.c)."""
+    kinds = {"program": ("examples/programs/*.tw", "test/ir/*.tw"), "operator": ("examples/custom_op/*.tw",),
+             "onnx": ("test/cases/*/model.onnx",)}
+    for kind, patterns in kinds.items():
+        files = [path for pattern in patterns for path in sorted(glob.glob(os.path.join(ROOT, pattern)))]
+        yield Job(f"{name}: {kind}", [os.path.join(build, "fuzz"), kind, *files, "--count", str(count), "--seed", "7"], seconds=3600)
 
 
 def runtime_jobs(build):
@@ -149,11 +162,12 @@ def node_jobs(build):
 def kernel_jobs(build):
     lists = [option for name in ("cases", "node") for option in ("--skip", known(name))]
     yield Job("kernels", python("run_kernels.py", os.path.join(build, "kernels_check"), *lists, CASES, node_folder(build)),
-              seconds=3600)
+              seconds=3600, divides=True)
 
 
 def model_kernel_jobs(build):
-    yield Job("kernels of real models", python("run_kernels.py", os.path.join(build, "kernels_check"), "--models"), seconds=7200)
+    yield Job("kernels of real models", python("run_kernels.py", os.path.join(build, "kernels_check"), "--models"), seconds=7200,
+              divides=True)
 
 
 def constant_cases_jobs(build):
@@ -190,6 +204,7 @@ def sanitizer_case_jobs(build):
         yield cases_job(place, "sanitizers control flow", node_folder(build), "node", "--slow", *flow_cases(build))
         yield Job("sanitizers damaged models", python("fuzz_models.py", os.path.join(place, "tilewright"), node_folder(build)),
                   seconds=3600)
+        yield from fuzz_jobs("sanitizers damaged", place, 3000)
         yield soak_job("sanitizers soak", place)
 
 
@@ -226,6 +241,16 @@ LONG_STAGES = [("long", lambda build: unit_jobs(build, long=True, name="long")),
                ("threads", thread_jobs)]
 
 
+def stage_part(jobs, part):
+    """The K-th of N parts of a stage: of each job that can be divided, and of the list of the others."""
+    if not part:
+        return jobs
+    for job in jobs:
+        job.command = [*job.command, "--part", "%d/%d" % part] if job.divides else job.command
+    whole = take_part([job for job in jobs if not job.divides], part)
+    return [job for job in jobs if job.divides or job in whole]
+
+
 def report(job, logs):
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", job.name)
     with open(os.path.join(logs, name + ".txt"), "w") as f:
@@ -242,6 +267,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--all", action="store_true", help="the long stages too")
     parser.add_argument("--only", action="append", metavar="STAGE", help="this stage (several: again)")
+    parser.add_argument("--part", type=part_of, metavar="K/N", help="only the K-th of N parts of each stage")
     parser.add_argument("--list", action="store_true", help="names of the stages")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
@@ -261,7 +287,7 @@ def main():
             if options.only and name not in options.only:
                 continue
             # The runners of model folders use all processors themselves; the jobs of the other stages run side by side.
-            for job in pool.map(Job.run, list(jobs(build))):
+            for job in pool.map(Job.run, stage_part(list(jobs(build)), options.part)):
                 report(job, logs)
                 passed, failed = passed + job.passed, failed + job.failed
     print(f"in {time.monotonic() - start:.0f} s; what each runner said: {os.path.relpath(logs)}")

@@ -57,8 +57,8 @@ static const struct twir_expr *bind(struct inl *k, const struct path *p, const c
 	return twir_var(k->m, v);
 }
 
-static const struct twir_expr *inline_call(struct inl *k, const struct path *p, const struct twir_func *f,
-					   const struct twir_expr *const *args);
+static const struct twir_expr *rebuilt(struct inl *k, const struct path *p, const struct twir_expr *e,
+				       const struct twir_expr *const *arg);
 
 /* The function's expressions hold calls but no loads, so the path that matters is the caller's. */
 static const struct twir_expr *body_expr(struct inl *k, const struct path *p, struct twp_replace *r,
@@ -74,7 +74,7 @@ static const struct twir_expr *body_expr(struct inl *k, const struct path *p, st
 		TW_CHECK(e->n <= TW_COUNT(arg));
 		for (int i = 0; i < e->n; i++)
 			arg[i] = body_expr(k, p, r, memo, e->arg[i]);
-		done = e->kind == TWIR_Call ? inline_call(k, p, e->u.func, arg) : twir_with_args(k->m, e, arg);
+		done = rebuilt(k, p, e, arg);
 	}
 	map_set_ptr(memo, e, (void *)done);
 	return done;
@@ -219,6 +219,19 @@ static bool touches_storage(const struct twir_expr *e, const struct twir_expr *x
 	       (e->kind == TWIR_Bitcast && twir_is_packed(to) && twir_is_packed(from));
 }
 
+/* e with other arguments, in which nothing is left to do: a call, or a cast that this pass does, becomes what it means. */
+static const struct twir_expr *rebuilt(struct inl *k, const struct path *p, const struct twir_expr *e,
+				       const struct twir_expr *const *arg)
+{
+	if (e->kind == TWIR_Call)
+		return inline_call(k, p, e->u.func, arg);
+	if (e->kind == TWIR_Cast && touches_storage(e, arg[0]))
+		return storage_cast(k, p, e->type.scalar, arg[0]);
+	if (e->kind == TWIR_Bitcast && touches_storage(e, arg[0]))
+		return packed_bits(k, e->type.scalar, arg[0]);
+	return twir_with_args(k->m, e, arg);
+}
+
 static bool has_work(struct tw_map *memo, const struct twir_expr *e)
 {
 	intptr_t known = (intptr_t)map_get_ptr(memo, e);
@@ -250,14 +263,7 @@ static const struct twir_expr *rewrite(struct inl *k, struct path *p, struct tw_
 		for (int i = 0; i < e->n; i++)
 			arg[i] = rewrite(k, p, work, e->arg[i]);
 	}
-	if (e->kind == TWIR_Call)
-		done = inline_call(k, p, e->u.func, arg);
-	else if (e->kind == TWIR_Cast && touches_storage(e, arg[0]))
-		done = storage_cast(k, p, e->type.scalar, arg[0]);
-	else if (e->kind == TWIR_Bitcast && touches_storage(e, arg[0]))
-		done = packed_bits(k, e->type.scalar, arg[0]);
-	else
-		done = twir_with_args(k->m, e, arg);
+	done = rebuilt(k, p, e, arg);
 	map_set_ptr(&p->memo, e, (void *)done);
 	return done;
 }

@@ -294,6 +294,25 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("C: f32[100]", self.run_cli(path, "--stage", "flatten_index", "--fix", "N=100"))
         self.assertIn("no symbol", self.run_cli(path, "--stage", "flatten_index", "--fix", "K=100", code=1))
 
+    def test_narrow_types_in_functions(self):
+        """Casts in a function's body are lowered like those around its call."""
+        path = self.path("func.tw", """func widen(a: f8e4m3fn, c: f4e2m1): f64 {
+  let w = f32(a) * 0.5;
+  return f64(bf16(w)) + f64(c) * 3.0;
+}
+program narrow(A: f8e4m3fn[N], C: f4e2m1[N], out X: f64[N]) {
+  for i in repeat(N) {
+    X[i] = widen(A[i], C[i]);
+  }
+}
+""".replace("program", "symbol N;\nprogram", 1))
+        outputs = []
+        for engine in ("interp", "compiled"):
+            folder = os.path.join(self.folder, "func" + engine)
+            self.run_cli(path, "-d", "N=40", "--random", "3", "--run", engine, "-o", folder)
+            outputs.append(open(os.path.join(folder, "X.npy"), "rb").read())
+        self.assertEqual(outputs[0], outputs[1])
+
     def test_narrow_types(self):
         """Floats of 8 bits go in and out; elements of packed types do as bytes."""
         path = self.path("narrow.tw", """symbol N;
