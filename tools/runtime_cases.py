@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Write ONNX test folders for what the onnx package has no cases of: operators that only ONNX Runtime defines (domain
-com.microsoft), which it answers; operators as they were up to opset 6 and weights of 4 bits, which numpy answers.
+com.microsoft), which it answers; operators as they were up to opset 6, weights of 4 bits and lengths that only data
+decides, which numpy answers.
 
 usage: runtime_cases.py DIR
 
@@ -15,7 +16,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 DONE = ".complete"
-VERSION = "3"  # to be increased when other cases are written
+VERSION = "4"  # to be increased when other cases are written
 
 
 def weights(rng, shape, signed, by_column):
@@ -111,6 +112,39 @@ CASES = {
     "dynamic_quantize_lstm_unsigned": lambda rng: quantized_lstm(rng, "bidirectional", False),
     "dynamic_quantize_lstm_columns": lambda rng: quantized_lstm(rng, "forward", True, by_column=True),
 }
+
+
+def counted(total):
+    """What text-to-speech does: durations make a length, and all that follows has it."""
+    def make(rng):
+        w = rng.dirichlet(np.ones(5)).astype(np.float32) * total
+        nodes = [helper.make_node("Ceil", ["w"], ["whole"]), helper.make_node("ReduceSum", ["whole"], ["sum"], keepdims=0),
+                 helper.make_node("Cast", ["sum"], ["count"], to=TensorProto.INT64),
+                 helper.make_node("Range", ["zero", "count", "one"], ["numbers"]),
+                 helper.make_node("Cast", ["numbers"], ["x"], to=TensorProto.FLOAT), helper.make_node("Shape", ["x"], ["shape"]),
+                 helper.make_node("ConstantOfShape", ["shape"], ["zeros"]), helper.make_node("Add", ["x", "zeros"], ["z"]),
+                 helper.make_node("Unsqueeze", ["z", "last"], ["column"]), helper.make_node("MatMul", ["column", "row"], ["y"])]
+        constants = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64), "last": np.array([1], np.int64),
+                     "row": np.linspace(-1, 1, 7, dtype=np.float32)[None]}
+        numbers = np.arange(int(np.ceil(w).sum()), dtype=np.float32)
+        return nodes, constants, {"w": w}, 17, {"y": numbers[:, None] * constants["row"]}
+    return make
+
+
+def stepped(start, limit, delta, kind):
+    """Range between numbers that come from data: the inputs are rows whose sum is the number."""
+    def make(rng):
+        names = ("start", "limit", "delta")
+        inputs = {name: np.array([value, 0], kind) for name, value in zip(names, (start, limit, delta))}
+        nodes = [helper.make_node("ReduceSum", [name], ["sum_" + name], keepdims=0) for name in names]
+        nodes.append(helper.make_node("Range", ["sum_" + name for name in names], ["y"]))
+        return nodes, {}, inputs, 17, {"y": np.arange(start, limit, delta).astype(kind)}
+    return make
+
+
+CASES.update({"range_counted": counted(100), "range_counted_beyond_the_guess": counted(1500), "range_counted_none": counted(0),
+              "range_down": stepped(10, -7, -3, np.int64), "range_empty": stepped(5, 5, 1, np.int32),
+              "range_halves": stepped(-1, 2, 0.5, np.float32), "range_doubles": stepped(3, 800, 0.25, np.float64)})
 
 
 def write(folder, nodes, constants, inputs, opset=17, want=None):

@@ -59,6 +59,24 @@ class BatchNormalization(OpRun):
         return (lay(scale / np.sqrt(variance + (1e-5 if epsilon is None else epsilon))) * (x - lay(mean)) + lay(bias),)
 
 
+class RandomNormalLike(OpRun):
+    """Models that have noise are run with none of it: what it is multiplied by is 0."""
+    op_domain = ""
+
+    def _run(self, x, **_):
+        return (np.zeros(x.shape),)
+
+
+class GatherElements(OpRun):
+    """Also with indices that are fewer than the data along other axes, which the evaluator refuses."""
+    op_domain = ""
+
+    def _run(self, data, indices, axis=None):
+        at = list(np.indices(indices.shape))
+        at[axis or 0] = indices
+        return (data[tuple(at)],)
+
+
 def widen_tensor(tensor):
     if tensor.data_type == TensorProto.FLOAT:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
@@ -89,5 +107,5 @@ def run(path, feeds, outputs):
     widen(model.graph)
     wide = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in feeds.items()}
     with np.errstate(all="ignore"):
-        found = ReferenceEvaluator(model, new_ops=[Conv, BatchNormalization]).run(outputs, wide)
+        found = ReferenceEvaluator(model, new_ops=[Conv, BatchNormalization, RandomNormalLike, GatherElements]).run(outputs, wide)
     return dict(zip(outputs, found))

@@ -7,7 +7,10 @@
 
 typedef const struct twir_expr *E;
 
-/* ---- Range: its length must be known, as a number or by sizes with symbols */
+/* ---- Range: its length is known as a number or by sizes with symbols; else it is a host operator, and its length a
+ * symbol. Nothing bounds that: memory is planned for a guess, which the runtime lets grow (rt/host/range.c). */
+
+enum { RANGE_GUESS = 256 };
 
 static E integer_input(struct tw_opctx *x, int i)
 {
@@ -27,6 +30,7 @@ static E whole_input(struct tw_opctx *x, int i)
 	return t->values[0]->arg[0];
 }
 
+/* NULL: only data knows */
 static E range_length(struct tw_opctx *x)
 {
 	struct twir_module *m = x->m;
@@ -44,12 +48,27 @@ static E range_length(struct tw_opctx *x)
 		d = whole ? whole_input(x, 2) : integer_input(x, 2);
 	int64_t step;
 	if (!s || !l || !d)
-		tw_op_fail(x, TW_ERR_UNSUPPORTED, "a length that only data decides");
+		return NULL;
 	if (twir_const_int(d, &step) && (step == 0 || step < -(1ll << 40) || step > 1ll << 40))
 		tw_op_fail(x, TW_ERR_MODEL, "a step of %" PRId64, step);
 	const E up = twir_ceildiv(m, twir_sub(m, l, s), d),
 		down = twir_ceildiv(m, twir_sub(m, s, l), twir_unary(m, TWIR_Neg, d));
 	return tw_simplify(x, twir_max(m, zero, twir_select(m, twir_lt(m, zero, d), up, down)));
+}
+
+static void infer_range(struct tw_opctx *x);
+
+static const struct tw_op host_range = {
+	.name = "Range", .since = 11, .in = {3, 3}, .out = {1, 1}, .flags = TW_OP_HOST, .infer = infer_range};
+
+/* Where inputs of the model decide, their values do better (wants_values): other sizes may be known by them too. */
+static E decided_length(struct tw_opctx *x)
+{
+	if (x->g->wants_values || x->g->reference)
+		tw_op_fail(x, TW_ERR_UNSUPPORTED, "a length that only data decides");
+	tw_need_type(x, 0, "f32 f64 i16 i32 i64");
+	x->g->nodes.at[x->node - x->g->nodes.at].op = &host_range;
+	return tw_decided_size(x, 0, twir_index(x->m, RANGE_GUESS));
 }
 
 static void infer_range(struct tw_opctx *x)
@@ -58,7 +77,7 @@ static void infer_range(struct tw_opctx *x)
 	tw_need_same_type(x, 0, 2);
 	for (int i = 0; i < 3; i++)
 		tw_need_scalar(x, i);
-	const E n = range_length(x);
+	const E known = range_length(x), n = known ? known : decided_length(x);
 	tw_set_out(x, 0, tw_in_type(x, 0), 1, &n);
 }
 

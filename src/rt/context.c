@@ -24,13 +24,14 @@ enum tw_code twrt_context_new(struct twrt_model *m, int threads, struct twrt_con
 	c->outputs = calloc((size_t)p->noutputs + 1, sizeof(*c->outputs));
 	c->symbols = calloc((size_t)p->nsymbols + 1, sizeof(*c->symbols));
 	c->bounds = calloc((size_t)p->nsymbols + 1, sizeof(*c->bounds));
+	c->grown = calloc((size_t)p->nsymbols + 1, sizeof(*c->grown));
 	c->trips = calloc((size_t)p->nsteps + 1, sizeof(*c->trips));
 	c->address = calloc((size_t)p->nbuffers + 1, sizeof(*c->address));
 	c->arguments = calloc((size_t)most, sizeof(*c->arguments));
 	c->argument_bytes = calloc((size_t)most, sizeof(*c->argument_bytes));
 	c->times = calloc((size_t)p->nsteps + 1, sizeof(*c->times));
-	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->bounds || !c->trips || !c->address ||
-	    !c->arguments || !c->argument_bytes || !c->times) {
+	if (!c->pool || !c->inputs || !c->outputs || !c->symbols || !c->bounds || !c->grown || !c->trips ||
+	    !c->address || !c->arguments || !c->argument_bytes || !c->times) {
 		twrt_context_free(c);
 		return TWRT_FAIL(e, TW_ERR_MEMORY, "no memory for a context");
 	}
@@ -51,6 +52,7 @@ void twrt_context_free(struct twrt_context *c)
 	free(c->outputs);
 	free(c->symbols);
 	free(c->bounds);
+	free(c->grown);
 	free(c->trips);
 	free(c->address);
 	free(c->arguments);
@@ -163,6 +165,8 @@ static enum tw_code bind(struct twrt_context *c, struct tw_error *e)
 		if (p->sources[k].input >= 0)
 			continue;
 		c->symbols[k] = twrt_expr_eval(&p->sources[k].most, c->symbols, &bad);
+		if (!bad && c->symbols[k] < c->grown[k])
+			c->symbols[k] = c->grown[k];
 		if (bad || c->symbols[k] < 0)
 			return TWRT_FAIL(e, TW_ERR_INPUT,
 					 "the sizes of these inputs are too large: a size does not fit in 64 bits");
@@ -307,6 +311,16 @@ static enum tw_code update(struct twrt_context *c, struct tw_error *e)
 	return addresses(c, e);
 }
 
+/* A power of two, so that a few runs of growing sizes find the largest. */
+static void grow_bound(struct twrt_context *c, int symbol, int64_t need)
+{
+	int64_t room = 1;
+	while (room < need && room < INT64_MAX / 2)
+		room *= 2;
+	c->grown[symbol] = room;
+	c->again = true;
+}
+
 /* Sizes that a host operator found: from here on they count. */
 static enum tw_code take_sizes(struct twrt_context *c, int i, struct tw_error *e)
 {
@@ -320,6 +334,10 @@ static enum tw_code take_sizes(struct twrt_context *c, int i, struct tw_error *e
 			const int64_t symbol = x->n == 2 && x->code[0] == TWRT_SYM ? x->code[1] : -1;
 			if (symbol < 0 || p->sources[symbol].input >= 0 || c->symbols[symbol] == t->dims[d])
 				continue;
+			if (t->dims[d] > c->bounds[symbol] && twrt_host_find(s->host)->grows) {
+				grow_bound(c, (int)symbol, t->dims[d]);
+				return TW_ERR_OK;
+			}
 			if (t->dims[d] < 0 || t->dims[d] > c->bounds[symbol])
 				return TWRT_FAIL(e, TW_ERR_INTERNAL, "host operator %s made more than its bound",
 						 s->host);
@@ -388,10 +406,9 @@ enum tw_code twrt_prepare(struct twrt_context *c, struct tw_error *e)
 	return code;
 }
 
-static enum tw_code run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e)
+static enum tw_code run_steps(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e)
 {
-	TWRT_TRY(prepare(c, e));
-	for (int i = 0; i < c->model->plan.nsteps;) {
+	for (int i = 0; i < c->model->plan.nsteps && !c->again;) {
 		if (cancel && cancel(arg))
 			return TWRT_FAIL(e, TW_ERR_CANCELLED, "the run was cancelled");
 		if (c->model->plan.steps[i].kind >= TWRT_LOOP) {
@@ -404,6 +421,20 @@ static enum tw_code run(struct twrt_context *c, bool (*cancel)(void *arg), void 
 		TWRT_TRY(run_step(c, i, e));
 		i++;
 	}
+	return TW_ERR_OK;
+}
+
+static enum tw_code run(struct twrt_context *c, bool (*cancel)(void *arg), void *arg, struct tw_error *e)
+{
+	do {
+		c->again = false;
+		const enum tw_code code = prepare(c, e);
+		if (code != TW_ERR_OK) { /* perhaps for what one run asked for: the next may ask for less */
+			memset(c->grown, 0, (size_t)c->model->plan.nsymbols * sizeof(*c->grown));
+			return code;
+		}
+		TWRT_TRY(run_steps(c, cancel, arg, e));
+	} while (c->again);
 	TWRT_TRY(finish(c, e));
 	c->done = true;
 	return TW_ERR_OK;

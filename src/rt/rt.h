@@ -149,8 +149,8 @@ struct twrt_plan {
 	   input >= 0, dim < 0: the value of element -1 - dim of that input, of type i32 or i64: a shape or a count given
 	   as data. It may be negative.
 	   input -1: data decides: a host step that has an output with this symbol alone as a dimension, or a flow step.
-	   Until then its value is `most`, an upper bound over the symbols of inputs and those before it, which memory is
-	   planned with. */
+	   Until then its value is `most`, an upper bound over the symbols of inputs and those before it (of a host operator
+	   that grows: a guess), which memory is planned with. */
 	const struct twrt_source {
 		int input, dim;
 		struct twrt_expr most;
@@ -304,6 +304,9 @@ bool twrt_host_text(const void *attrs, int64_t attrs_bytes, const char *name, ch
 struct twrt_host {
 	const char *name;
 	twrt_host_fn *run;
+	/* The bound of its output's size is a guess. Where that is too small, it gives the size alone, and the run begins
+	   again with more room, which the context keeps for later ones. */
+	bool grows;
 };
 /* host/NAME.c defines `const struct twrt_host twrt_host_NAME[] = {{"Operator", function}, .., {0}}`. */
 const struct twrt_host *twrt_host_find(const char *name);

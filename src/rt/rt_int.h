@@ -193,6 +193,8 @@ struct twrt_context {
 	struct twrt_taken *outputs;
 	int64_t *symbols;
 	int64_t *bounds; /* the same, with those that data decides at their bounds */
+	int64_t *grown;	 /* what runs have needed where a bound is a guess */
+	bool again;	 /* the run must begin anew: a bound has grown */
 	int64_t *trips;	 /* by step: of a loop that is running */
 	struct twrt_memplan *plans[TWRT_PLANS];
 	struct twrt_memplan *current; /* of the last run that was planned; its outputs' shapes */

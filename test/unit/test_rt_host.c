@@ -315,6 +315,113 @@ static void decided_sizes(void **state)
 	assert_int_equal(twrt_image_write(&p, 1, &code, NULL, NULL, &image, &bytes, &error), TW_ERR_MODEL);
 }
 
+static void ranges(void **state)
+{
+	(void)state;
+	int64_t whole[3] = {7, -4, -3}, got[8];
+	float real[3] = {0.5f, 2, 0.25f}, y[8];
+	struct twrt_host_tensor in[] = {tensor(TWRT_I64, &whole[0], 0, NULL), tensor(TWRT_I64, &whole[1], 0, NULL),
+					tensor(TWRT_I64, &whole[2], 0, NULL)};
+	struct twrt_host_tensor out = T(TWRT_I64, got, 8);
+	assert_int_equal(call("Range", in, 3, &out, 1, ""), TW_ERR_OK);
+	assert_int_equal(out.dims[0], 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(got[i], 7 - 3 * i);
+	out.dims[0] = 3; /* too little room: the size alone, and nothing is written */
+	memset(got, 0x55, sizeof(got));
+	assert_int_equal(call("Range", in, 3, &out, 1, ""), TW_ERR_OK);
+	assert_int_equal(out.dims[0], 4);
+	assert_int_equal(got[0], 0x5555555555555555);
+	whole[1] = 9; /* away from the limit */
+	assert_int_equal(call("Range", in, 3, &out, 1, ""), TW_ERR_OK);
+	assert_int_equal(out.dims[0], 0);
+	whole[2] = 0;
+	assert_int_equal(call("Range", in, 3, &out, 1, ""), TW_ERR_INPUT);
+	for (int i = 0; i < 3; i++)
+		in[i] = tensor(TWRT_F32, &real[i], 0, NULL);
+	out = T(TWRT_F32, y, 8);
+	assert_int_equal(call("Range", in, 3, &out, 1, ""), TW_ERR_OK);
+	assert_int_equal(out.dims[0], 6);
+	for (int i = 0; i < 6; i++)
+		assert_true(y[i] == 0.5f + 0.25f * (float)i);
+	real[1] = NAN;
+	assert_int_equal(call("Range", in, 3, &out, 1, ""), TW_ERR_INPUT);
+	out.type = TWRT_I64;
+	assert_int_equal(call("Range", in, 3, &out, 1, ""), TW_ERR_INTERNAL);
+}
+
+/* y = 2 * range(0, a[0], 1) of floats, whose length is planned for 8. */
+static void guessed_sizes(void **state)
+{
+	(void)state;
+	static const char *const symbols[] = {"k", "unused"};
+	static const float zero = 0, one = 1;
+	const struct twrt_source sources[] = {{-1, 0, rt_num(8)}, {-1, 0, rt_num(1)}};
+	const struct twrt_expr k4 = rt_op(TWRT_MUL, rt_sym(0), rt_num(4));
+	struct twrt_buffer buffers[] = {{.kind = TWRT_INPUT, .bytes = rt_num(4)},
+					{.kind = TWRT_CONST, .data = &zero, .const_bytes = 4, .bytes = rt_num(4)},
+					{.kind = TWRT_CONST, .data = &one, .const_bytes = 4, .bytes = rt_num(4)},
+					{.kind = TWRT_TEMP, .bytes = k4},
+					{.kind = TWRT_OUTPUT, .bytes = k4}};
+	const struct twrt_io host_io[] = {{"zero", TWRT_F32, 0, {{0}}, 1},
+					  {"a", TWRT_F32, 0, {{0}}, 0},
+					  {"one", TWRT_F32, 0, {{0}}, 2},
+					  {"t", TWRT_F32, 1, {rt_sym(0)}, 3}};
+	struct twrt_step steps[] = {{.kind = TWRT_HOST,
+				     .nbuffers = 4,
+				     .buffers = (int[]){1, 0, 2, 3},
+				     .nout = 1,
+				     .host = "Range",
+				     .host_io = host_io},
+				    rt_step(K_TWICE, rt_sym(0), 2, (int[]){3, 4}, 1, NULL)};
+	const struct twrt_io inputs[] = {{"a", TWRT_F32, 0, {{0}}, 0}};
+	const struct twrt_io outputs[] = {{"y", TWRT_F32, 1, {rt_sym(0)}, 4}};
+	struct twrt_plan p = {.nsymbols = 2,
+			      .symbols = symbols,
+			      .sources = sources,
+			      .ninputs = 1,
+			      .inputs = inputs,
+			      .noutputs = 1,
+			      .outputs = outputs,
+			      .nbuffers = 5,
+			      .buffers = buffers,
+			      .nsteps = 2,
+			      .steps = steps,
+			      .nkernels = K_COUNT,
+			      .kernels = rt_kernel_names};
+	struct twrt_model *m = rt_open(&p);
+	assert_non_null(m);
+	struct twrt_context *c;
+	assert_int_equal(twrt_context_new(m, 2, &c, &error), TW_ERR_OK);
+	static const int counts[] = {5, 8, 9, 3, 100000, 0, 8, 99999};
+	int64_t arena = 0;
+	for (int round = 0; round < TW_COUNT(counts); round++) {
+		const float a = (float)counts[round];
+		enum twrt_type type;
+		int rank;
+		int64_t dims[TWRT_MAX_RANK];
+		const void *y;
+		assert_int_equal(twrt_set_input(c, 0, TWRT_F32, 0, NULL, &a, &error), TW_ERR_OK);
+		if (twrt_run(c, NULL, NULL, &error) != TW_ERR_OK)
+			fail_msg("%s", error.text);
+		assert_int_equal(twrt_output(c, 0, &type, &rank, dims, &y, &error), TW_ERR_OK);
+		assert_int_equal(dims[0], counts[round]);
+		for (int i = 0; i < counts[round]; i++)
+			assert_true(((const float *)y)[i] == 2 * (float)i);
+		if (round > 4) /* what was needed once is there */
+			assert_int_equal(twrt_context_arena_bytes(c), arena);
+		arena = twrt_context_arena_bytes(c);
+	}
+	/* more than any memory: refused, and the context goes on */
+	const float much = 9e11f, few = 3;
+	assert_int_equal(twrt_set_input(c, 0, TWRT_F32, 0, NULL, &much, &error), TW_ERR_OK);
+	assert_int_equal(twrt_run(c, NULL, NULL, &error), TW_ERR_MEMORY);
+	assert_int_equal(twrt_set_input(c, 0, TWRT_F32, 0, NULL, &few, &error), TW_ERR_OK);
+	assert_int_equal(twrt_run(c, NULL, NULL, &error), TW_ERR_OK);
+	twrt_context_free(c);
+	twrt_model_close(m);
+}
+
 /* y = 2 * the first k elements of a, where k is the second element of an input. */
 static void sizes_as_values(void **state)
 {
@@ -377,9 +484,9 @@ static void sizes_as_values(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(attributes),     cmocka_unit_test(topk),
-					   cmocka_unit_test(nonzero),	     cmocka_unit_test(unique),
-					   cmocka_unit_test(suppression),    cmocka_unit_test(decided_sizes),
-					   cmocka_unit_test(sizes_as_values)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(attributes),	 cmocka_unit_test(topk),	  cmocka_unit_test(nonzero),
+		cmocka_unit_test(unique),	 cmocka_unit_test(suppression),	  cmocka_unit_test(ranges),
+		cmocka_unit_test(guessed_sizes), cmocka_unit_test(decided_sizes), cmocka_unit_test(sizes_as_values)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
