@@ -1,5 +1,6 @@
-/* Conv + BatchNormalization -> Conv, and the same for sums, differences, products and quotients with constants of one element, or of one for each channel: weights
- * and bias are scaled and shifted in f64 and rounded once. Needs: constant f32 weights, bias and constants; the convolution's result used once. */
+/* A convolution, transposed or not, and a run of nodes behind it that scale and shift each channel become one convolution: BatchNormalization, and sums, differences,
+ * products and quotients with constants of one element, or of one for each channel. What the whole run does to a channel is computed in f64, and weights and bias
+ * are rounded once. Identities between them do not count. Needs: constant f32 weights, bias and constants; results within the run used once. */
 #include "opt/opt.h"
 
 #include <math.h>
@@ -77,57 +78,152 @@ static bool of_constant(const struct tw_graph *g, const struct tw_node *n, tw_id
 	return by != NULL;
 }
 
-static bool fold(struct tw_graph *g, tw_id conv_id, tw_id next_id)
+/* What node n makes of x, channel by channel; false: something else. */
+static bool affine_of(const struct tw_graph *g, const struct tw_node *n, tw_id x, int rank, struct affine *f)
 {
-	struct tw_node *conv = &g->nodes.at[conv_id], *next = &g->nodes.at[next_id];
-	int64_t wd[TWIR_MAX_RANK];
-	if (conv->nin < 2 || !tw_graph_static(g, conv->in[1], wd))
+	if (is_op(n, "Identity")) {
+		for (int64_t c = 0; c < f->channels; c++) {
+			f->scale[c] = 1;
+			f->shift[c] = 0;
+		}
+		return true;
+	}
+	return is_op(n, "BatchNormalization") ? n->in[0] == x && of_batchnorm(g, n, f) : of_constant(g, n, x, rank, f);
+}
+
+/* after is what happens behind `all`; false: not in finite numbers. */
+static bool append(struct affine *all, const struct affine *after)
+{
+	for (int64_t c = 0; c < all->channels; c++)
+		if (!isfinite(all->scale[c] * after->scale[c]) ||
+		    !isfinite(all->shift[c] * after->scale[c] + after->shift[c]))
+			return false;
+	for (int64_t c = 0; c < all->channels; c++) {
+		all->scale[c] *= after->scale[c];
+		all->shift[c] = all->shift[c] * after->scale[c] + after->shift[c];
+	}
+	return true;
+}
+
+/* A convolution's weights: element k of them makes channel of_element(..). */
+struct weights {
+	int64_t channels, elements;
+	int64_t taps; /* of one input channel and one of the result */
+	int64_t across,
+		depth; /* transposed: result channels of a group, and input channels; across == 0: not transposed */
+};
+
+static bool look_at(const struct tw_graph *g, const struct tw_node *conv, struct weights *w)
+{
+	int64_t d[TWIR_MAX_RANK];
+	const bool transposed = is_op(conv, "ConvTranspose");
+	if (conv->nin < 2 || !(transposed || is_op(conv, "Conv")) || !tw_graph_static(g, conv->in[1], d))
 		return false;
 	const int rank = g->tensors.at[conv->in[1]].rank;
-	const int64_t channels = wd[0], per = channels ? g->tensors.at[conv->in[1]].bytes / 4 / channels : 0;
-	const float *w = constant_f32(g, conv->in[1], channels * per);
-	const bool has_bias = conv->nin > 2 && conv->in[2] != TW_NONE;
-	const float *bias = has_bias ? constant_f32(g, conv->in[2], channels) : NULL;
-	struct affine f = {channels, ARENA_ARRAY(g->arena, double, channels), ARENA_ARRAY(g->arena, double, channels)};
-	if (!w || (has_bias && !bias) || channels == 0 ||
-	    !(is_op(next, "BatchNormalization") ? of_batchnorm(g, next, &f)
-						: of_constant(g, next, conv->out[0], rank, &f)))
+	const int64_t group = tw_attr_int(conv, "group", 1);
+	if (rank < 3 || group < 1)
 		return false;
-	for (int64_t c = 0; c < channels; c++)
-		if (!isfinite(f.scale[c]) || !isfinite(f.shift[c]))
-			return false;
-	float *nw = ARENA_ARRAY(g->arena, float, channels *per), *nb = ARENA_ARRAY(g->arena, float, channels);
+	*w = (struct weights){.channels = transposed ? d[1] * group : d[0], .elements = d[0] * d[1], .taps = 1};
+	for (int i = 2; i < rank; i++)
+		w->taps *= d[i];
+	w->elements *= w->taps;
+	w->across = transposed ? d[1] : 0;
+	w->depth = transposed ? d[0] / group : 0;
+	return w->elements > 0 && (!transposed || w->depth > 0);
+}
+
+static int64_t of_element(const struct weights *w, int64_t k)
+{
+	if (!w->across)
+		return k / (w->elements / w->channels);
+	const int64_t row = k / w->taps; /* input channel, result channel of the group */
+	return row / w->across / w->depth * w->across + row % w->across;
+}
+
+static struct affine new_affine(struct tw_graph *g, int64_t channels)
+{
+	struct affine f = {channels, ARENA_ARRAY(g->arena, double, channels), ARENA_ARRAY(g->arena, double, channels)};
 	for (int64_t c = 0; c < channels; c++) {
-		for (int64_t k = 0; k < per; k++)
-			nw[c * per + k] = (float)(w[c * per + k] * f.scale[c]);
-		nb[c] = (float)((bias ? bias[c] : 0.0) * f.scale[c] + f.shift[c]);
+		f.scale[c] = 1;
+		f.shift[c] = 0;
 	}
-	const tw_id in[3] = {conv->in[0], tw_graph_constant(g, "folded_weight", TWIR_F32, rank, wd, nw),
-			     tw_graph_constant(g, "folded_bias", TWIR_F32, 1, wd, nb)};
-	conv = &g->nodes.at[conv_id];
-	next = &g->nodes.at[next_id];
-	conv->in = arena_copy(g->arena, in, sizeof(in));
-	conv->nin = 3;
-	/* The convolution takes the other's place: its output, in its position, and both names. */
-	conv->out[0] = next->out[0];
-	conv->name = arena_printf(g->arena, "%s+%s", conv->name, next->name);
-	g->tensors.at[next->out[0]].producer = next_id;
-	*next = *conv;
-	g->nodes.at[conv_id].dead = true;
-	return true;
+	return f;
+}
+
+/* The run of nodes behind convolution `id`, of which next[tensor] is the only one that takes a tensor: *last, and what they do in all. */
+static bool find_run(struct tw_graph *g, tw_id id, const tw_id *next, int64_t channels, tw_id *last, struct affine *all)
+{
+	const int rank = g->tensors.at[g->nodes.at[id].in[1]].rank;
+	struct affine one = new_affine(g, channels);
+	tw_id x = g->nodes.at[id].out[0];
+	*last = TW_NONE;
+	while (next[x] != TW_NONE) {
+		const struct tw_node *n = &g->nodes.at[next[x]];
+		if (!affine_of(g, n, x, rank, &one) || !append(all, &one))
+			break;
+		if (!is_op(n, "Identity"))
+			*last = next[x];
+		x = n->out[0];
+	}
+	return *last != TW_NONE;
+}
+
+static void fold(struct tw_graph *g, tw_id id, const tw_id *next)
+{
+	struct weights s;
+	tw_id last;
+	if (!look_at(g, &g->nodes.at[id], &s))
+		return;
+	struct tw_node conv = g->nodes.at[id];
+	struct affine all = new_affine(g, s.channels);
+	if (!find_run(g, id, next, s.channels, &last, &all))
+		return;
+	const bool has_bias = conv.nin > 2 && conv.in[2] != TW_NONE;
+	const float *bias = has_bias ? constant_f32(g, conv.in[2], s.channels) : NULL;
+	const float *w = constant_f32(g, conv.in[1], s.elements);
+	if (!w || (has_bias && !bias))
+		return;
+	float *nw = ARENA_ARRAY(g->arena, float, s.elements), *nb = ARENA_ARRAY(g->arena, float, s.channels);
+	for (int64_t k = 0; k < s.elements; k++)
+		nw[k] = (float)(w[k] * all.scale[of_element(&s, k)]);
+	for (int64_t c = 0; c < s.channels; c++)
+		nb[c] = (float)((bias ? bias[c] : 0.0) * all.scale[c] + all.shift[c]);
+	int64_t dims[TWIR_MAX_RANK];
+	const int rank = g->tensors.at[conv.in[1]].rank;
+	tw_graph_static(g, conv.in[1], dims);
+	const tw_id in[3] = {conv.in[0], tw_graph_constant(g, "folded_weight", TWIR_F32, rank, dims, nw),
+			     tw_graph_constant(g, "folded_bias", TWIR_F32, 1, &s.channels, nb)};
+	conv.in = arena_copy(g->arena, in, sizeof(in));
+	conv.nin = 3;
+	/* The convolution takes the place of the run's last node: its output, in its position, and all names. */
+	for (tw_id at = id; at != last;) {
+		const tw_id after = next[g->nodes.at[at].out[0]];
+		g->nodes.at[at].dead = true;
+		if (!is_op(&g->nodes.at[after], "Identity"))
+			conv.name = arena_printf(g->arena, "%s+%s", conv.name, g->nodes.at[after].name);
+		at = after;
+	}
+	conv.out = arena_copy(g->arena, conv.out, sizeof(*conv.out) * (size_t)conv.nout);
+	conv.out[0] = g->nodes.at[last].out[0];
+	g->tensors.at[conv.out[0]].producer = last;
+	g->nodes.at[last] = conv;
 }
 
 void opt_fold_affine(struct tw_graph *g)
 {
-	int *uses = ARENA_ARRAY(g->arena, int, g->tensors.n);
+	const int known = g->tensors.n;
+	int *uses = ARENA_ARRAY(g->arena, int, known);
+	tw_id *next = ARENA_ARRAY(g->arena, tw_id, known);
 	tw_graph_uses(g, uses);
+	for (int t = 0; t < known; t++)
+		next[t] = TW_NONE;
 	for (int i = 0; i < g->nodes.n; i++)
-		for (int k = 0; k < g->nodes.at[i].nin && k < 2; k++) {
+		for (int k = 0; k < g->nodes.at[i].nin && k < 2 && !g->nodes.at[i].dead; k++) {
 			const tw_id x = g->nodes.at[i].in[k];
-			const tw_id producer =
-				x == TW_NONE || g->nodes.at[i].dead ? TW_NONE : g->tensors.at[x].producer;
-			if (producer != TW_NONE && (k == 0 || !is_op(&g->nodes.at[i], "BatchNormalization")) &&
-			    uses[x] == 1 && is_op(&g->nodes.at[producer], "Conv") && fold(g, producer, (tw_id)i))
-				break;
+			if (x != TW_NONE && uses[x] == 1)
+				next[x] = (tw_id)i;
 		}
+	for (int i = 0; i < g->nodes.n; i++)
+		if (!g->nodes.at[i].dead)
+			fold(g, (tw_id)i, next);
 }

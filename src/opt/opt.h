@@ -8,8 +8,8 @@
 /* fold.c: nodes whose inputs are all constant and whose outputs are small (64 KiB) are evaluated by the interpreter; the rest of the constant part of the graph
    is compiled like any kernel and run once, at compile time. */
 void opt_fold_constants(struct tw_graph *g);
-/* conv_affine.c: Conv followed by BatchNormalization with constant statistics, or by arithmetic with constants of a channel, becomes one Conv: weights and bias are
-   scaled in f64 and rounded once. Changes rounding: relative error of an element at most about 2 ulp of the products' sum. */
+/* conv_affine.c: a convolution and the BatchNormalizations, with constant statistics, and arithmetic with constants of a channel that follow it become one
+   convolution: weights and bias are scaled in f64 and rounded once. Changes rounding: relative error of an element at most about 2 ulp of the products' sum. */
 void opt_fold_affine(struct tw_graph *g);
 /* subnormal.c: subnormal weights and biases of convolutions and products become zero. */
 void opt_flush_weights(struct tw_graph *g);

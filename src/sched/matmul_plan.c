@@ -48,16 +48,17 @@ static void plan_pieces(struct mm_plan *q, const struct mm_problem *p)
 {
 	enum { FEW_ROWS = 2, SHORT = 4 };
 	const int64_t shorter = (p->row < 0 || (p->m_known && p->m_size <= FEW_ROWS)) ? SHORT : 1;
+	const int64_t usual = TW_SUM_PIECE / shorter, about = p->task->piece ? tw_least(p->task->piece, usual) : usual;
 	int64_t whole = p->nested ? tw_size_or(p->extent[p->nfold - 1], 0) : p->k_known ? q->kc : 0;
 	if (p->exact || !twir_is_float(p->type))
 		return;
-	q->piece = whole ? tw_sum_piece(whole, TW_SUM_PIECE / shorter) : TW_SUM_PIECE / shorter;
+	q->piece = whole ? tw_sum_piece(whole, about) : about;
 	if (!p->nested)
 		return;
 	q->apart = p->nfold - 1;
 	while (q->apart > 0 && !q->piece) {
 		whole *= tw_size_or(p->extent[q->apart - 1], TW_SUM_PIECE);
-		if (tw_sum_piece(whole, TW_SUM_PIECE / shorter))
+		if (tw_sum_piece(whole, about))
 			break;
 		q->apart--;
 	}

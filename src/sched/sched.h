@@ -85,6 +85,7 @@ struct tw_task {
 	/* keys: tensors whose values are known when the model is compiled; what is prepared joins them. NULL: prepare nothing. */
 	struct tw_map *constants;
 	bool exact; /* sums may not be regrouped in ways that lose accuracy (Winograd) */
+	int piece;  /* terms that one accumulator adds up at most, about; 0: TW_SUM_PIECE */
 };
 
 /* One kernel of a launch: a program and the compute tensors that are its parameters, inputs first. */

@@ -2,6 +2,8 @@
  * and the weights' (G g G^T), a definition that is computed at compile time. */
 #include "sched/winograd_int.h"
 
+#include <math.h>
+
 static const enum twir_level LANE[] = {TWIR_LANE};
 
 enum {
@@ -51,22 +53,118 @@ static const struct twir_expr *combine(const struct tw_winograd_tiles *x, int n,
 	return named;
 }
 
+/* Are two terms, c times a and d times a, alike in magnitude, and of one sign here and of two there? */
+struct likeness {
+	bool differ, same, opposite;
+};
+
+static void compare(struct likeness *l, double c, double d)
+{
+	l->differ |= fabs(c) != fabs(d);
+	l->same |= c * d > 0;
+	l->opposite |= c * d < 0;
+}
+
+static bool are_pair(struct likeness l)
+{
+	return !l.differ && l.same && l.opposite;
+}
+
+/* Two terms that every row takes with coefficients of one magnitude, some with one sign and some with two, become their sum and their difference. */
+static void pair_terms(const struct tw_winograd_tiles *x, int rows, int n, double c[][TW_WINOGRAD_MOST],
+		       const struct twir_expr **e, struct twir_stmt **body)
+{
+	struct twir_module *m = x->m;
+	for (int j = 0; j < n; j++)
+		for (int k = j + 1; k < n; k++) {
+			struct likeness l = {0};
+			for (int i = 0; i < rows; i++)
+				compare(&l, c[i][j], c[i][k]);
+			if (!are_pair(l))
+				continue;
+			const struct twir_expr *sum, *difference;
+			twir_append(body, tw_let_new(m, "t", twir_add(m, e[j], e[k]), &sum));
+			twir_append(body, tw_let_new(m, "t", twir_sub(m, e[j], e[k]), &difference));
+			e[j] = sum;
+			e[k] = difference;
+			for (int i = 0; i < rows; i++) {
+				const bool apart = c[i][j] * c[i][k] < 0;
+				c[i][k] = apart ? c[i][j] : 0;
+				c[i][j] = apart ? 0 : c[i][j];
+			}
+		}
+}
+
+/* Rows i and k differ in the signs of some terms: what they share plus and minus the rest, whose last coefficient comes last. */
+static bool pair_rows(const struct tw_winograd_tiles *x, int n, const double *c, const double *d,
+		      const struct twir_expr *const *e, const struct twir_expr **plus, const struct twir_expr **minus,
+		      struct twir_stmt **body)
+{
+	struct twir_module *m = x->m;
+	struct likeness l = {0};
+	double even[TW_WINOGRAD_MOST], odd[TW_WINOGRAD_MOST], last = 1;
+	for (int i = 0; i < n; i++) {
+		compare(&l, c[i], d[i]);
+		even[i] = c[i] * d[i] > 0 ? c[i] : 0;
+		odd[i] = c[i] * d[i] < 0 ? c[i] : 0;
+		last = odd[i] != 0 ? odd[i] : last;
+	}
+	if (!are_pair(l))
+		return false;
+	for (int i = 0; i < n; i++)
+		odd[i] /= last;
+	const struct twir_expr *shared = combine(x, n, even, e, body), *rest = combine(x, n, odd, e, body);
+	const struct twir_expr *by = twir_float(m, TWIR_F32, last), *less = twir_float(m, TWIR_F32, -last);
+	const bool unit = last == 1 || last == -1;
+	const struct twir_expr *up = unit ? twir_add(m, shared, rest) : twir_fma(m, by, rest, shared);
+	const struct twir_expr *down = unit ? twir_sub(m, shared, rest) : twir_fma(m, less, rest, shared);
+	twir_append(body, tw_let_new(m, "t", last == -1 ? down : up, plus));
+	twir_append(body, tw_let_new(m, "t", last == -1 ? up : down, minus));
+	return true;
+}
+
+/* out = matrix * in for one line of n elements. */
+static void transform(const struct tw_winograd_tiles *x, int rows, int n,
+		      const double matrix[TW_WINOGRAD_MOST][TW_WINOGRAD_MOST], const struct twir_expr *const *in,
+		      const struct twir_expr **out, struct twir_stmt **body)
+{
+	double c[TW_WINOGRAD_MOST][TW_WINOGRAD_MOST];
+	const struct twir_expr *e[TW_WINOGRAD_MOST];
+	memcpy(c, matrix, sizeof(c));
+	for (int k = 0; k < n; k++)
+		e[k] = in[k];
+	pair_terms(x, rows, n, c, e, body);
+	for (int i = 0; i < rows; i++)
+		out[i] = NULL;
+	for (int i = 0; i < rows; i++) {
+		for (int k = i + 1; k < rows && !out[i]; k++)
+			if (!out[k])
+				pair_rows(x, n, c[i], c[k], e, &out[i], &out[k], body);
+		if (!out[i])
+			out[i] = combine(x, n, c[i], e, body);
+	}
+}
+
 /* out = left * in * right^T for a matrix `in` of rows x columns: both axes in turn. */
 static void both_axes(const struct tw_winograd_tiles *x, int rows, int columns, const struct twir_expr *const *in,
 		      int out_rows, const double left[TW_WINOGRAD_MOST][TW_WINOGRAD_MOST], int out_columns,
 		      const double right[TW_WINOGRAD_MOST][TW_WINOGRAD_MOST], const struct twir_expr **out,
 		      struct twir_stmt **body)
 {
-	const struct twir_expr *half[TW_WINOGRAD_MOST * TW_WINOGRAD_MOST], *line[TW_WINOGRAD_MOST];
+	const struct twir_expr *half[TW_WINOGRAD_MOST][TW_WINOGRAD_MOST]; /* by column, then row */
+	const struct twir_expr *line[TW_WINOGRAD_MOST], *made[TW_WINOGRAD_MOST];
 	for (int j = 0; j < columns; j++) {
 		for (int i = 0; i < rows; i++)
 			line[i] = in[i * columns + j];
-		for (int i = 0; i < out_rows; i++)
-			half[i * columns + j] = combine(x, rows, left[i], line, body);
+		transform(x, out_rows, rows, left, line, half[j], body);
 	}
-	for (int i = 0; i < out_rows; i++)
+	for (int i = 0; i < out_rows; i++) {
+		for (int j = 0; j < columns; j++)
+			line[j] = half[j][i];
+		transform(x, out_columns, columns, right, line, made, body);
 		for (int j = 0; j < out_columns; j++)
-			out[i * out_columns + j] = combine(x, columns, right[j], half + (ptrdiff_t)i * columns, body);
+			out[i * out_columns + j] = made[j];
+	}
 }
 
 /* Image, first row and first column of a tile. */

@@ -189,6 +189,59 @@ static void constants_of_channels_fold(struct world *w)
 		assert_float_equal(nb[i], (1.0 - (3 + i)) / 4, 1e-6);
 }
 
+/* A run of nodes is rounded once, whatever identities lie between them: thirds of thirds would not come out else. */
+static void runs_are_rounded_once(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 6, 6}),
+		    k = constant(w, "w", 4, (int64_t[]){6, 4, 3, 3}, -1, 0.013f);
+	const tw_id third = constant(w, "third", 0, NULL, 1.0f / 3, 0), few = constant(w, "few", 0, NULL, 0.7f, 0);
+	const tw_id b = constant(w, "b", 4, (int64_t[]){1, 6, 1, 1}, 0.3f, 0.1f);
+	const int64_t strides[] = {2, 2};
+	const struct tw_attr attr[] = {{.name = "strides", .kind = TW_ATTR_INTS, .n = 2, .ints = strides},
+				       {.name = "group", .kind = TW_ATTR_INT, .n = 1, .i = 2}};
+	for (int transposed = 0; transposed < 2; transposed++) {
+		/* the transposed one: 4 input channels, 3 results in each of 2 groups */
+		const tw_id kt = constant(w, "wt", 4, (int64_t[]){4, 3, 2, 2}, -1, 0.013f);
+		const tw_id c =
+			transposed ? node(w, "ConvTranspose", 2, (tw_id[]){x, kt}, 2, attr) : NODE(w, "Conv", x, k);
+		const tw_id scaled = NODE(w, "Identity", NODE(w, "Mul", NODE(w, "Identity", c), third));
+		output(w, NODE(w, "Mul", NODE(w, "Add", NODE(w, "Mul", scaled, few), b), third));
+	}
+	optimise_and_group(w);
+	assert_int_equal(live_nodes(w), 2);
+	for (int i = 0; i < w->g->nodes.n; i++) {
+		const struct tw_node *n = &w->g->nodes.at[i];
+		const bool transposed = strcmp(n->op->name, "ConvTranspose") == 0;
+		if (n->dead)
+			continue;
+		const double by = (double)(1.0f / 3) * 0.7f * (1.0f / 3);
+		const float *nw = w->g->tensors.at[n->in[1]].data, *nb = w->g->tensors.at[n->in[2]].data;
+		for (int j = 0; j < (transposed ? 48 : 216); j++)
+			assert_true(nw[j] == (float)((double)(-1 + 0.013f * (float)j) * by));
+		for (int j = 0; j < 6; j++)
+			assert_true(nb[j] == (float)((double)(0.3f + 0.1f * (float)j) * (1.0f / 3)));
+	}
+}
+
+/* Which channel of the result each weight of a transposed convolution makes, in groups. */
+static void transposed_weights_scale_by_channel(struct world *w)
+{
+	const tw_id x = input(w, "x", 4, (int64_t[]){1, 4, 6, 6}),
+		    k = constant(w, "w", 4, (int64_t[]){4, 3, 1, 2}, 1, 0);
+	const struct tw_attr attr = {.name = "group", .kind = TW_ATTR_INT, .n = 1, .i = 2};
+	const tw_id c = node(w, "ConvTranspose", 2, (tw_id[]){x, k}, 1, &attr);
+	output(w, NODE(w, "Mul", c, constant(w, "scale", 4, (int64_t[]){1, 6, 1, 1}, 1, 1)));
+	optimise_and_group(w);
+	assert_int_equal(live_nodes(w), 1);
+	for (int i = 0; i < w->g->nodes.n; i++) {
+		const struct tw_node *n = &w->g->nodes.at[i];
+		const float *nw = n->dead ? NULL : w->g->tensors.at[n->in[1]].data;
+		for (int row = 0; nw && row < 4; row++) /* input channels 0 and 1 make 1 to 3, 2 and 3 make 4 to 6 */
+			for (int j = 0; j < 6; j++)
+				assert_true(nw[row * 6 + j] == (float)(1 + row / 2 * 3 + j / 2));
+	}
+}
+
 /* Only where they are factors or biases: a quotient by the same tensor must not become infinite. */
 static void subnormal_weights_are_zeros(struct world *w)
 {
@@ -621,6 +674,8 @@ int main(void)
 							 batchnorm_folds,
 							 subnormal_weights_are_zeros,
 							 constants_of_channels_fold,
+							 runs_are_rounded_once,
+							 transposed_weights_scale_by_channel,
 							 small_constants_fold,
 							 large_constants_are_set_up,
 							 windows_do_not_repeat_work,
@@ -653,6 +708,8 @@ int main(void)
 					    "batch normalisation folds into a convolution",
 					    "subnormal weights are zeros",
 					    "constants of channels fold into a convolution",
+					    "runs behind a convolution are rounded once",
+					    "transposed weights scale by channel",
 					    "small constants fold",
 					    "large constants are set up",
 					    "windows do not repeat work",
