@@ -185,6 +185,13 @@ const struct cgen_row cgen_rows_common[] = {
 	/* conversions */
 	{"toint", T_FLOATS, ROW_SCALAR, "",
 	 "INL $R $F($V a) { return a >= $K ? $m : a >= $k ? ($R)a : a < $k ? $n : 0; }", NULL},
+	/* few bits: whole numbers from the least to the greatest are floats, and these are cheaper to choose from */
+	{"toint", T_FLOATS, ROW_VECTOR, "sel minnum maxnum",
+	 "INL $R $F($V a)\n{\n"
+	 "\tconst $V t = minnum_$a(maxnum_$a(a, ($V){0} + $n), ($V){0} + $m);\n"
+	 "\treturn __builtin_convertvector(__builtin_convertvector(sel_$a(" MASK(
+		 "a == a") ", t, ($V){0}), $W), $R);\n}",
+	 NULL, T_(I8) | T_(U8) | T_(I16) | T_(U16)},
 	{"toint", T_FLOATS, ROW_VECTOR, "sel sel.b",
 	 "INL $R $F($V a)\n{\n"
 	 "\tconst $V t = sel_$a(" MASK(

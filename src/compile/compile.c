@@ -62,6 +62,8 @@ void twc_lowered(struct twc *c, const void *model, int64_t bytes, const char *fo
 	opt_lower(c->g, &c->definitions); /* graph -> compute definitions */
 	if (!c->o->plain) {
 		opt_drop_checks(&c->definitions);
+		opt_add_integers(&c->definitions);
+		opt_tabulate(&c->definitions);
 		opt_merge_products(&c->definitions);
 	}
 	c->groups.apart = c->o->plain;
@@ -143,7 +145,8 @@ static void pipeline(void *arg)
 		enum tw_isa isa;
 		if (!tw_isa_parse(c->o->isa, &isa))
 			tw_raise(TW_ERR_USAGE,
-				 "there is no instruction set '%s': choose scalar, generic, neon, avx2 or avx512",
+				 "there is no instruction set '%s': choose scalar, generic, neon, avx2, avx512 or "
+				 "avx512vnni",
 				 c->o->isa);
 		tw_target_with_isa(&c->target, isa);
 	}

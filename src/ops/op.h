@@ -29,12 +29,13 @@ enum tw_op_flags {
 	TW_OP_CHOICE = 16,  /* BranchEnd (branch.c): where the condition is known, the other side need not make sense */
 	TW_OP_INDEXES = 32, /* input 1 holds indices along `axis` of input 0 */
 	TW_OP_FLOW = 128,   /* its definitions lie in or begin or end a loop or branch: not evaluated beforehand */
-	TW_OP_INDEXES_ND = 64, /* input 1 holds coordinates in input 0, behind `batch_dims` axes */
-	TW_OP_IMAGE = 256,     /* input 0 and output 0 are feature maps [batch, channels, spatial..] */
-	TW_OP_CUSTOM = 512,    /* made of a text, which judges its attributes itself (custom.h) */
-	TW_OP_PROGRAM = 1024,  /* .. of a program: its value cannot be evaluated beforehand */
-	TW_OP_NARROW = 2048,   /* takes elements of 4 and 2 bits, which have a byte each (tw_tensor.narrow) */
-	TW_OP_NARROW_ON = 4096 /* ... and hands those of input 0 on; operators with TW_OP_RESHAPE do too */
+	TW_OP_INDEXES_ND = 64,	/* input 1 holds coordinates in input 0, behind `batch_dims` axes */
+	TW_OP_IMAGE = 256,	/* input 0 and output 0 are feature maps [batch, channels, spatial..] */
+	TW_OP_CUSTOM = 512,	/* made of a text, which judges its attributes itself (custom.h) */
+	TW_OP_PROGRAM = 1024,	/* .. of a program: its value cannot be evaluated beforehand */
+	TW_OP_NARROW = 2048,	/* takes elements of 4 and 2 bits, which have a byte each (tw_tensor.narrow) */
+	TW_OP_NARROW_ON = 4096, /* ... and hands those of input 0 on; operators with TW_OP_RESHAPE do too */
+	TW_OP_KEEPS = 8192 /* matrices of 8-bit constants are not evaluated ahead: they may be multiplied as they are */
 };
 
 struct tw_op {
@@ -169,6 +170,8 @@ double tw_data_float(enum twir_scalar type, const void *data, int64_t i);
 /* Element values of a small integer or i1 tensor (index and i1 expressions): from its data, or as inference found
    them; -1: not known. */
 int tw_tensor_values(struct tw_graph *g, tw_id t, const struct twir_expr *const **values);
+/* See TW_OP_KEEPS. */
+bool tw_keeps_constants(const struct tw_graph *g, const struct tw_node *n);
 void tw_evaluate_outputs(
 	struct tw_opctx *x); /* fills values (or constant data) of the node's small outputs; x->computes may be empty */
 

@@ -135,9 +135,7 @@ static void compute_linear(struct tw_opctx *x)
 		s = twir_add(m, s, by_channel(x, 8, i[1]));
 	const E scale = twir_mul(m, by_channel(x, 1, i[1]), by_channel(x, 4, i[1]));
 	const E v = twir_div(m, twir_mul(m, twir_cast(m, TWIR_F32, s), scale), by_channel(x, 6, i[1]));
-	const bool is_signed = y->type == TWIR_I8;
-	E q = twir_add(m, twir_unary(m, TWIR_Round, v), twir_cast(m, TWIR_F32, by_channel(x, 7, i[1])));
-	q = twir_min(m, twir_max(m, q, tw_like(x, q, is_signed ? -128 : 0)), tw_like(x, q, is_signed ? 127 : 255));
+	const E q = twir_add(m, twir_unary(m, TWIR_Round, v), twir_cast(m, TWIR_F32, by_channel(x, 7, i[1])));
 	tw_define(x, y, axes, twir_cast(m, y->type, q));
 }
 

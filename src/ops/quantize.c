@@ -13,11 +13,26 @@ static int axis_of(struct tw_opctx *x)
 	return tw_axis(x, tw_attr_int(x->node, "axis", 1), tw_in_rank(x, 0));
 }
 
+/* The number that an input of 8 bits holds, the same everywhere, as a literal; NULL: it holds several, or is not known yet. */
+static E same_everywhere(struct tw_opctx *x, int k)
+{
+	const double *v;
+	const enum twir_scalar type = tw_in_type(x, k);
+	const int n = type == TWIR_U8 || type == TWIR_I8 ? tw_in_floats(x, k, &v) : 0;
+	for (int i = 1; i < n; i++)
+		if (v[i] != v[0])
+			return NULL;
+	return n > 0 ? twir_int(x->m, type, (int64_t)v[0]) : NULL;
+}
+
 static E parameter(struct tw_opctx *x, int k, E const *i)
 {
 	struct twir_tensor *t = tw_x(x, k);
 	const int64_t block = tw_attr_int(x->node, "block_size", 0);
+	const E one = same_everywhere(x, k);
 	E at[TWIR_MAX_RANK];
+	if (one)
+		return one;
 	if (t->rank == 0)
 		return tw_load(x, t, 0, NULL);
 	if (t->rank == 1 && (tw_in_rank(x, 0) == 0 || t->shape[0] == twir_index(x->m, 1) || !block)) {
@@ -93,7 +108,8 @@ static E quantized(struct tw_opctx *x, E v, E scale, E zero, enum twir_scalar ty
 	E q = twir_unary(x->m, TWIR_Round, twir_div(x->m, v, scale));
 	if (zero)
 		q = twir_add(x->m, q, twir_cast(x->m, q->type.scalar, zero));
-	q = twir_min(x->m, twir_max(x->m, q, tw_like(x, q, low)), tw_like(x, q, high));
+	if (narrow) /* casts saturate */
+		q = twir_min(x->m, twir_max(x->m, q, tw_like(x, q, low)), tw_like(x, q, high));
 	return twir_cast(x->m, type, q);
 }
 
@@ -162,7 +178,7 @@ static void compute_dequantize(struct tw_opctx *x)
 	const bool floats = twir_is_storage(tw_x(x, 0)->type) || narrow == TWIR_F4E2M1;
 	const enum twir_scalar wide = floats ? TWIR_F32 : TWIR_I32;
 	E q = twir_cast(x->m, wide, tw_from_narrow(x, narrow, tw_load(x, tw_x(x, 0), y->rank, i)));
-	if (tw_has_in(x, 2))
+	if (!tw_is_zero(x, 2))
 		q = twir_sub(x->m, q, twir_cast(x->m, wide, tw_from_narrow(x, narrow, parameter(x, 2, i))));
 	const E v = twir_mul(x->m, twir_cast(x->m, TWIR_F32, q), parameter(x, 1, i));
 	tw_define(x, y, axes, twir_cast(x->m, tw_compute_type(y->type), v));
@@ -253,7 +269,9 @@ static E centred(struct tw_opctx *x, struct side s, int n, E const *i, int along
 		return v;
 	struct twir_tensor *z = tw_x(x, s.zero);
 	E zero;
-	if (z->rank == 1 && z->shape[0] != twir_index(x->m, 1))
+	if ((zero = same_everywhere(x, s.zero)) != NULL)
+		;
+	else if (z->rank == 1 && z->shape[0] != twir_index(x->m, 1))
 		zero = tw_load(x, z, 1, &i[along]);
 	else
 		zero = tw_load_broadcast(x, z, n, i);
@@ -341,7 +359,7 @@ const struct tw_op tw_ops_quantize[] = {
 	 .attrs = attrs_quantize,
 	 FN(quantize)},
 	{.name = "DequantizeLinear",
-	 .flags = TW_OP_NARROW,
+	 .flags = TW_OP_NARROW | TW_OP_KEEPS,
 	 .since = 10,
 	 .in = {2, 3},
 	 .out = {1, 1},

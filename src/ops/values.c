@@ -487,6 +487,13 @@ static bool quick(const struct twir_compute *c)
 }
 
 /* All inputs constants and everything small: the interpreter gives the data. */
+bool tw_keeps_constants(const struct tw_graph *g, const struct tw_node *n)
+{
+	const struct tw_tensor *t = n->nin > 0 && n->in[0] != TW_NONE ? &g->tensors.at[n->in[0]] : NULL;
+	return (n->op->flags & TW_OP_KEEPS) && t && t->rank > 1 && twir_scalar_bytes(t->type) == 1 &&
+	       t->narrow == TWIR_VOID;
+}
+
 static bool all_constant(const struct tw_opctx *x)
 {
 	for (int k = 0; k < x->node->nin; k++) {
@@ -497,7 +504,7 @@ static bool all_constant(const struct tw_opctx *x)
 		if (!t->data || t->bytes > 8 * MAX_FOLD)
 			return false;
 	}
-	if (x->node->op->flags & (TW_OP_RANDOM | TW_OP_HOST))
+	if ((x->node->op->flags & (TW_OP_RANDOM | TW_OP_HOST)) || tw_keeps_constants(x->g, x->node))
 		return false;
 	for (int k = 0; k < x->node->nout; k++) {
 		const tw_id id = x->node->out[k];

@@ -2,7 +2,7 @@
  *
  *  - Always, when the reciprocal is exact (powers of two): the result is the same in every bit.
  *  - Unless results must be exact, in the argument of erf (GELU divides by the square root of two): it moves by at
- *    most an ulp, where erf is smooth.
+ *    most an ulp, where erf is smooth. Not where something there is rounded to an integer.
  *  - Unless results must be exact, where the dividend stems from a sum of products, whose last bits depend on the order
  *    of the sum anyway (hard swish divides by six), and nothing rounds the result to an integer before the next such
  *    sum.
@@ -134,7 +134,8 @@ static E in_one_step(const struct cheaper *q, E e)
 static E cheaper(struct twir_rewriter *r, E e)
 {
 	const struct cheaper *q = r->user;
-	if (e->kind == TWIR_Call && !q->smooth && !q->exact && strncmp(e->u.func->name, "erf_f", 5) == 0) {
+	if (e->kind == TWIR_Call && !q->smooth && !q->exact && strncmp(e->u.func->name, "erf_f", 5) == 0 &&
+	    !search(&(struct cheaper){.x = q->x}, e->arg[0]).rounding) {
 		struct cheaper inner = *q;
 		struct twir_rewriter in;
 		inner.smooth = true;

@@ -152,7 +152,7 @@ void opt_fold_constants(struct tw_graph *g)
 		}
 		if (all_known)
 			g->nodes.at[i].dead = true;
-		else if (small && constant_inputs(g, &g->nodes.at[i]))
+		else if (small && constant_inputs(g, &g->nodes.at[i]) && !tw_keeps_constants(g, &g->nodes.at[i]))
 			fold_node(g, (tw_id)i);
 	}
 }

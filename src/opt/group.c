@@ -241,6 +241,27 @@ static bool encloses(const struct grouping *x, int outer, int region)
 	return region == outer;
 }
 
+/* Numbers of 8 bits made of wider ones, that are made wide again for folds to read: what lies between is a quarter as large. */
+static bool keeps_bytes(const struct grouping *x, const struct group_def *p, const struct group_def *u)
+{
+	bool folded = false;
+	if (u->anchor || twir_scalar_bytes(p->c->out->type) != 1 || twir_scalar_bytes(u->c->out->type) < 4 ||
+	    p->c->value->kind != TWIR_Cast || !twir_is_float(p->c->value->arg[0]->type.scalar))
+		return false;
+	for (int k = 0; k < u->users.n; k++)
+		folded |= x->def[u->users.at[k]].anchor;
+	return folded;
+}
+
+/* Does data say where? */
+static bool is_lookup(const struct twir_expr *load)
+{
+	for (int i = 0; i < load->nidx; i++)
+		if (load->arg[i]->loads)
+			return true;
+	return false;
+}
+
 static bool may_vanish_into(struct grouping *x, int i, int user)
 {
 	const struct group_def *p = &x->def[i], *u = &x->def[user];
@@ -255,11 +276,15 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 		return false; /* it may become a part */
 	if (p->constant && !u->constant && own.loads > 0 && !(cost == 0 && own.conds == 0))
 		return false; /* computed once, at compile time */
+	if (p->constant && loads > 0 && is_lookup(load))
+		return false;
 	if (loads == 0 || (theirs.loads + own.loads > 64))
 		return false;
 	if (own.loads == 0 && cost <= 2)
 		return true; /* a constant or an iota */
 	if (p->region != u->region && (cost > 0 || own.conds > 0))
+		return false;
+	if (keeps_bytes(x, p, u))
 		return false;
 	/* An anchor's own reading is judged by its window; a template packs its operand. */
 	if (!u->anchor && laborious(p->c->value, cost, own.conds) && expansion(x, p, u) > 1.5)

@@ -34,6 +34,12 @@ void opt_lower(struct tw_graph *g, struct tw_definitions *d);
 /* indices.c: checks of indices that are certainly in range become definitions that hand them on. */
 void opt_drop_checks(struct tw_definitions *d);
 
+/* integers.c: sums of products of dequantised numbers are made of sums of integers. */
+void opt_add_integers(struct tw_definitions *d);
+
+/* tables.c: functions of one byte are looked up. */
+void opt_tabulate(struct tw_definitions *d);
+
 /* merge.c: products of one tensor with several constants that an attention reads become one product. */
 void opt_merge_products(struct tw_definitions *d);
 

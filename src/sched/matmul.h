@@ -84,11 +84,12 @@ bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_p
 void mm_take_row(struct mm_problem *p, int row);
 
 /* matmul_words.c. mm_take_words: the problem becomes one over words, if it can; producers are then inlined. mm_dot: sum + a * b. mm_bytes_sum: of a word of
- * a, else of b. mm_whole_sum: the sum of the definition, from that of dot4 and those of the bytes (NULL: no zero point asks for it). */
+ * a, else of b; mm_scaled_sum: times the other side's zero point where that is a literal. mm_whole_sum: the sum of the definition, from that of dot4 and those of the bytes (NULL: no zero point asks for it). */
 bool mm_take_words(struct mm_problem *p);
 const struct twir_expr *mm_dot(const struct mm_problem *p, const struct twir_expr *a, const struct twir_expr *b,
 			       const struct twir_expr *sum);
 const struct twir_expr *mm_bytes_sum(const struct mm_problem *p, bool of_a, const struct twir_expr *word);
+const struct twir_expr *mm_scaled_sum(const struct mm_problem *p, bool of_a, const struct twir_expr *sum);
 const struct twir_expr *mm_whole_sum(const struct mm_problem *p, const struct twir_expr *sum,
 				     const struct twir_expr *row_sum, const struct twir_expr *column_sum);
 

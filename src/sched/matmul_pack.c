@@ -156,7 +156,8 @@ static struct twir_tensor *sum_bytes(struct mm_problem *p, const struct mm_facto
 		k[i] = twir_var(m, fold[i]);
 	}
 	const struct twir_expr *one = mm_bytes_sum(p, of_a, value_at(p, f, at, k, x.batch));
-	const struct twir_expr *value = twir_fold(m, TWIR_Add, p->nfold, fold, p->extent, one);
+	const struct twir_expr *sum = twir_fold(m, TWIR_Add, p->nfold, fold, p->extent, one),
+			       *value = mm_scaled_sum(p, of_a, sum);
 	if (f->access == MM_PREPARED)
 		return tw_prepare(p->task, out, name, TWIR_I32, x.rank, x.shape, x.axis, value);
 	return by_kernel(p, name, TWIR_I32, &x, value, out);

@@ -211,22 +211,22 @@ E mm_bytes_sum(const struct mm_problem *p, bool of_a, E word)
 	return of_a == p->words.a_signed ? twir_dot4(m, ones, word, zero) : twir_dot4(m, word, ones, zero);
 }
 
-static E product_of(struct twir_module *m, E a, E b)
+E mm_scaled_sum(const struct mm_problem *p, bool of_a, E sum)
 {
 	int64_t v;
-	if (twir_const_int(b, &v) && v == 1)
-		return a;
-	return twir_mul(m, a, b);
+	const E zero = of_a ? p->words.b_zero : p->words.a_zero;
+	return twir_const_int(zero, &v) ? twir_mul(p->m, sum, zero) : sum;
 }
 
 E mm_whole_sum(const struct mm_problem *p, E sum, E row_sum, E column_sum)
 {
 	struct twir_module *m = p->m;
 	const E za = p->words.a_zero, zb = p->words.b_zero;
+	int64_t v;
 	if (row_sum)
-		sum = twir_sub(m, sum, product_of(m, row_sum, zb));
+		sum = twir_sub(m, sum, twir_const_int(zb, &v) ? row_sum : twir_mul(m, row_sum, zb));
 	if (column_sum)
-		sum = twir_sub(m, sum, product_of(m, column_sum, za));
+		sum = twir_sub(m, sum, twir_const_int(za, &v) ? column_sum : twir_mul(m, column_sum, za));
 	if (za && zb)
 		sum = twir_add(m, sum, twir_mul(m, twir_cast(m, TWIR_I32, p->words.terms), twir_mul(m, za, zb)));
 	return sum;
