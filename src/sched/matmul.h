@@ -56,7 +56,7 @@ struct mm_problem {
 /* Factors of the space. */
 enum { MM_ROWS, MM_VECTORS, MM_DEPTH, MM_AHEAD };
 
-enum { MM_HEIGHTS = 5 };
+enum { MM_HEIGHTS = 6 };
 
 /* What a point means for a problem. */
 struct mm_plan {

@@ -3,9 +3,9 @@
  *
  * A known number of rows is divided evenly: 128 rows are 8 strips of 13 and 2 of 12, not 9 of 14 and one of 2. An
  * unknown one is divided at run time: strips are tall, but for the last three, whose heights are those that go beyond the
- * last row least. Heights are few but lie so that this mostly leaves nothing over: of 12, 11, 9, 7 and 4 every number
- * of rows from 25 on is a sum. A branch for each strip takes the tile of its height or the next above: a tile may go a
- * few rows beyond its strip (beyond the last row, as its place says), where it repeats the last one. */
+ * last row least. Heights are few but lie so that this mostly leaves nothing over: of 12, 11, 9, 7, 4 and 1 every number
+ * of rows from 25 on is a sum of three or more. A branch for each strip takes the tile of its height or the next above: a
+ * tile may go a few rows beyond its strip (beyond the last row, as its place says), where it repeats the last one. */
 #include "sched/matmul.h"
 
 typedef const struct twir_expr *E;
@@ -26,6 +26,7 @@ static void open_heights(struct mm_plan *q, int tall)
 		add_height(q, (tall + half) / 2);
 	add_height(q, half);
 	add_height(q, (half + 1) / 2);
+	add_height(q, 1); /* a step of decoding, bound by what it reads: fewer instructions see further ahead */
 }
 
 void mm_plan_rows(struct mm_plan *q, const struct mm_problem *p, int tall)
