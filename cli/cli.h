@@ -92,6 +92,7 @@ bool cli_measure_rates(const struct args *a, int threads, struct rates *r);
 
 struct tensor {
 	char *name; /* may be NULL */
+	char *file; /* tensor_names.c; NULL: not named yet */
 	tilewright_type type;
 	int rank;
 	int64_t dims[TILEWRIGHT_MAX_RANK];
@@ -150,12 +151,26 @@ int cli_set_take(struct tensor_set *s, const tilewright_model *m, tilewright_con
 const struct tensor *cli_set_find(const struct tensor_set *s, const char *name); /* NULL: not there */
 tilewright_tensor cli_tensor_view(const struct tensor *t);
 int cli_make_folder(const char *path, struct problem *p);
-/* Where tensor i lies in a folder, without the end: names that become the same file name are numbered. */
-int cli_set_path(const struct tensor_set *s, int i, const char *folder, char *path, size_t n, struct problem *p);
 /* Files DIR/NAME.npy or .pb */
-int cli_set_write(const struct tensor_set *s, const char *folder, struct problem *p);
+int cli_set_write(struct tensor_set *s, const char *folder, struct problem *p);
 /* Prints a table of how the tensors differ from the files of a folder; EXIT_INPUT: some do. */
-int cli_set_compare(const struct tensor_set *s, const char *folder, struct problem *p);
+int cli_set_compare(struct tensor_set *s, const char *folder, struct problem *p);
+
+/* tensor_names.c: gives each tensor its `file`, without the end; no two have the same. */
+int cli_set_name_files(struct tensor_set *s, struct problem *p);
+/* names.txt in a folder: which file is which tensor's */
+struct tensor_names {
+	bool there;
+	int n;
+	struct {
+		const char *file, *tensor;
+	} * at;
+	char *text;
+};
+int cli_names_write(const struct tensor_set *s, const char *folder, struct problem *p);
+int cli_names_read(const char *folder, struct tensor_names *names, struct problem *p); /* no such list: not there */
+const char *cli_names_find(const struct tensor_names *names, const char *tensor);      /* NULL: not in it */
+void cli_names_free(struct tensor_names *names);
 /* Runs the model twice more, without optimisation and in the interpreter; EXIT_INPUT: the results differ from those of
    the context's run. */
 int cli_verify(const struct args *a, const tilewright_model *m, tilewright_context *c, const struct tensor *inputs,

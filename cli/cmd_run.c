@@ -66,6 +66,8 @@ static int tensors(const struct args *a, const tilewright_model *m, tilewright_c
 		code = cli_set_take(&all, m, c, true, p);
 	if (code == EXIT_DONE && a->dump_tensors)
 		code = cli_set_write(&all, a->dump_tensors, p);
+	if (code == EXIT_DONE && a->dump_tensors)
+		code = cli_names_write(&all, a->dump_tensors, p);
 	if (code == EXIT_DONE && a->compare)
 		code = cli_set_compare(&all, a->compare, p);
 	cli_set_free(&all);

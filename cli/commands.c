@@ -337,14 +337,14 @@ static const struct command_option run_options[] = {
 	 "does",
 	 take_verify},
 	{"--dump-tensors", "DIR",
-	 "write the inputs and each tensor of the graph that the run writes to memory as -o does; with --no-optimise "
-	 "these "
-	 "are all that nodes make",
+	 "write the inputs and each tensor of the graph that the run writes to memory as -o does, and names.txt, which "
+	 "says whose each file is; with --no-optimise these are all that nodes make",
 	 take_dump_tensors},
 	{"--compare", "DIR",
-	 "compare these tensors with DIR/NAME.npy or .pb, from --dump-tensors or another runtime, and print a table; "
-	 "exit "
-	 "code 1 if one differs by more than 1e-4 of its largest magnitude, or in shape, type or places of NaN",
+	 "compare these tensors with the files of DIR, from --dump-tensors or another runtime, and print a table: the "
+	 "files that DIR/names.txt gives (in each line a file, a tab and a tensor), or NAME.npy or .pb where there is "
+	 "no such list; tools/reference_tensors.py makes them with ONNX Runtime; exit code 1 if one differs by more "
+	 "than 1e-4 of its largest magnitude, or in shape, type or places of NaN",
 	 take_compare},
 	{"--no-optimise", NULL, "neither rewrite nor fuse nodes: slower", take_no_optimise},
 	O_OP,

@@ -13,6 +13,7 @@
 void cli_tensor_free(struct tensor *t)
 {
 	free(t->name);
+	free(t->file);
 	free(t->data);
 	*t = (struct tensor){0};
 }

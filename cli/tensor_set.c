@@ -82,55 +82,26 @@ int cli_make_folder(const char *path, struct problem *p)
 	return EXIT_DONE;
 }
 
-static char plain(char c)
+static int path_of(const struct tensor *t, const char *folder, char *path, size_t n, struct problem *p)
 {
-	const bool is =
-		(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("._-", c));
-	return is || c == '\0' ? c : '_';
-}
-
-enum { NAME_BYTES = 200 };
-
-/* Do both names become the same file name? */
-static bool twins(const char *a, const char *b)
-{
-	for (int i = 0; i < NAME_BYTES - 1; i++) {
-		if (plain(a[i]) != plain(b[i]))
-			return false;
-		if (a[i] == '\0')
-			return true;
-	}
-	return true;
-}
-
-int cli_set_path(const struct tensor_set *s, int i, const char *folder, char *path, size_t n, struct problem *p)
-{
-	char name[NAME_BYTES] = "";
-	const char *real = s->at[i].name;
-	for (int k = 0; k < NAME_BYTES - 1 && real[k]; k++)
-		name[k] = plain(real[k]);
-	int before = 0;
-	for (int k = 0; k < i; k++)
-		before += twins(s->at[k].name, real);
-	const int used = before ? snprintf(path, n, "%s/%s_%d", folder, name, before + 1)
-				: snprintf(path, n, "%s/%s", folder, name);
-	if (used + 8 > (int)n)
+	const char *end = npy_has_type(t->type) ? ".npy" : ".pb";
+	if (snprintf(path, n, "%s/%s%s", folder, t->file, end) >= (int)n)
 		return problem_set(p, EXIT_INPUT, "%.100s..: the path is too long", folder);
 	return EXIT_DONE;
 }
 
-int cli_set_write(const struct tensor_set *s, const char *folder, struct problem *p)
+int cli_set_write(struct tensor_set *s, const char *folder, struct problem *p)
 {
 	int code = cli_make_folder(folder, p);
+	if (code == EXIT_DONE)
+		code = cli_set_name_files(s, p);
 	for (int i = 0; code == EXIT_DONE && i < s->n; i++) {
 		char path[4096];
-		code = cli_set_path(s, i, folder, path, sizeof(path), p);
+		code = path_of(&s->at[i], folder, path, sizeof(path), p);
 		if (code != EXIT_DONE)
 			break;
 		const tilewright_tensor t = cli_tensor_view(&s->at[i]);
-		const bool npy = npy_has_type(t.type);
-		strcat(path, npy ? ".npy" : ".pb");
-		code = npy ? npy_write(path, &t, p) : pb_write(path, s->at[i].name, &t, p);
+		code = npy_has_type(t.type) ? npy_write(path, &t, p) : pb_write(path, s->at[i].name, &t, p);
 	}
 	return code;
 }

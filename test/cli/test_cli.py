@@ -107,6 +107,7 @@ class Cli(unittest.TestCase):
 
     def run_cli(self, *args, code=0, says=None, env=None):
         p = subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=env or self.env, timeout=120)
+        self.last = p.stdout + p.stderr
         self.assertEqual(p.returncode, code, "%s: %s%s" % (args, p.stdout, p.stderr))
         if code and args[:1] != ("test",):
             self.assertTrue(p.stderr.strip() or args[:1] == ("check",), args)
@@ -232,14 +233,14 @@ os.execvp(%r, [%r] + sys.argv[1:])
         x = self.path("x.npy", npy("<f4", (2, 3), floats(1, 0, 0, 0, 1, 0)))
         p = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
         self.run_cli("run", m, "-i", "x=" + x, "--dump-tensors", out, "--no-optimise")
-        self.assertEqual(sorted(os.listdir(out)), ["p.npy", "q.npy", "s.npy", "x.npy", "y.npy"])
+        self.assertEqual(sorted(os.listdir(out)), ["names.txt", "p.npy", "q.npy", "s.npy", "x.npy", "y.npy"])
         self.assertEqual(read_npy(out + "/x.npy"), ("<f4", (2, 3), floats(1, 0, 0, 0, 1, 0)))
         self.assertEqual(read_npy(out + "/p.npy"), ("<f4", (2, 5), floats(*sum(p, []))))
         self.assertEqual(read_npy(out + "/q.npy"), ("<f4", (2, 5), floats(*[v + 1.5 for v in sum(p, [])])))
         self.assertEqual(read_npy(out + "/s.npy"), ("<f4", (), floats(sum((v + 1.5) ** 2 for v in sum(p, [])))))
         few = self.path("few")
         text = self.run_cli("run", m, "-i", "x=" + x, "--dump-tensors", few, "-o", self.path("own"))
-        self.assertEqual(sorted(os.listdir(few)), ["s.npy", "x.npy", "y.npy"])
+        self.assertEqual(sorted(os.listdir(few)), ["names.txt", "s.npy", "x.npy", "y.npy"])
         self.assertEqual(os.listdir(self.path("own")), ["s.npy"])
         self.assertEqual(text.count("\n"), 1)  # outputs of the model alone
         self.run_cli("run", m, "-i", "x=" + x, "--dump-tensors", self.path("file", b""), code=1, says="file")
@@ -266,10 +267,49 @@ os.execvp(%r, [%r] + sys.argv[1:])
         nan = npy("<f4", (), floats(float("nan")))
         self.path("nan/s.npy", nan)
         self.run_cli(*plain, "--compare", self.path("nan"), code=1, says='"s"')
+        self.run_cli(*plain, "--compare", self.path("none"), code=1, says="cannot read .*none: No such file")
+        os.mkdir(self.path("none"))
         self.run_cli(*plain, "--compare", self.path("none"), code=1, says="no file in")
         self.path("broken/s.npy", nan[:-1])
         self.run_cli("run", m, "-i", "x=" + x, "--verify", "--compare", ref, code=1)  # the comparison comes first
         self.run_cli(*plain, "--compare", self.path("broken"), code=1, says="3 bytes of data")
+
+    def test_tensor_names(self):
+        # Names that are no file names, or become the same one; whose file is whose does not depend on what else there is.
+        long = "n" * 300
+        names = ["a:b", "a/b", "a_b", "a_b_2", "A_B", "\u00e9\u6f22", "tab\tnew\nline \\", "..", long + "1", long + "2"]
+        nodes = [node("Add", ["x", "k%d" % i], [name]) for i, name in enumerate(names)]
+        ones = [tensor("k%d" % i, F32, (), floats(i)) for i in range(len(names))]
+        x = self.path("x.npy", npy("<f4", (2,), floats(0, 1)))
+        m = self.path("m.onnx", model(nodes, [value_info("x", F32, (2,))], [value_info(name, F32, (2,)) for name in names], ones))
+        out = self.path("out")
+        self.run_cli("run", m, "-i", "x=" + x, "--dump-tensors", out)
+        self.assertEqual(len(os.listdir(out)), len(names) + 2)
+        with open(out + "/names.txt", encoding="utf-8") as f:
+            listed = dict(line[:-1].split("\t")[::-1] for line in f)
+        for i, name in enumerate(names):
+            file = listed[name.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")]
+            self.assertEqual(read_npy(out + "/" + file), ("<f4", (2,), floats(i, i + 1)), name)
+        self.assertIn("11 of 11 tensors compared, 0 differ", self.run_cli("run", m, "-i", "x=" + x, "--compare", out))
+        few = self.path("few.onnx", model(nodes[3:4] + nodes[9:], [value_info("x", F32, (2,))], [value_info(names[k], F32, (2,)) for k in (3, 9)], ones))
+        self.assertIn("3 of 3 tensors compared, 0 differ", self.run_cli("run", few, "-i", "x=" + x, "--compare", out))
+        self.path("out/" + listed["a_b_2"], npy("<f4", (2,), floats(3, 5)))
+        self.run_cli("run", m, "-i", "x=" + x, "--compare", out, code=1, says='first of them "a_b_2"')
+        self.path("out/names.txt", b"x.npy x\n")
+        self.run_cli("run", m, "-i", "x=" + x, "--compare", out, code=1, says="names.txt: line 1 is not a file, a tab and a tensor")
+
+    def test_compare_rounded(self):
+        # A value between two steps of 8 bits: who parts there is told why.
+        zero = tensor("z", 3, (), b"\0")
+        m = self.path("m.onnx", model([node("QuantizeLinear", ["x", "s", "z"], ["q"])], [value_info("x", F32, (2,))], [value_info("q", 3, (2,))],
+                                      [tensor("s", F32, (), floats(1)), zero]))
+        x = self.path("x.npy", npy("<f4", (2,), floats(2.5, 4)))
+        self.path("ref/q.npy", npy("|i1", (2,), b"\3\4"))
+        self.run_cli("run", m, "-i", "x=" + x, "--compare", self.path("ref"), code=1)
+        self.assertIn("note: the first to differ is rounded to 8 bits and off by one step", self.last)
+        self.path("ref/q.npy", npy("|i1", (2,), b"\7\4"))
+        self.run_cli("run", m, "-i", "x=" + x, "--compare", self.path("ref"), code=1)
+        self.assertNotIn("note:", self.last)
 
     def test_tensors_of_all_kinds(self):
         # an output that is an input, one that is a constant, a type without .npy, one tensor twice
@@ -279,7 +319,7 @@ os.execvp(%r, [%r] + sys.argv[1:])
         out = self.path("out")
         text = self.run_cli("run", m, "--random", "1", "--verify", "--dump-tensors", out)
         self.assertEqual(text.count("5 of 5 outputs agree"), 2)
-        self.assertEqual(sorted(os.listdir(out)), ["a.npy", "b_1.npy", "b_1_2.npy", "h.pb"])
+        self.assertEqual(sorted(os.listdir(out)), ["a.npy", "b_1.npy", "b_1_2.npy", "h.pb", "names.txt"])
         self.assertIn("4 of 4 tensors compared, 0 differ", self.run_cli("run", m, "--random", "1", "--compare", out))
 
     def test_random(self):
