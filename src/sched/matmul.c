@@ -169,6 +169,11 @@ static void see_fold(void *arg, const struct twir_expr *e)
 	}
 }
 
+static void see_division(void *arg, const struct twir_expr *e)
+{
+	*(bool *)arg |= e->kind == TWIR_Div;
+}
+
 /* Which axes are rows and columns: columns lie side by side in the result, rows are the longest of the other factor's own. */
 static bool choose_axes(struct mm_problem *p)
 {
@@ -203,6 +208,14 @@ static bool choose_axes(struct mm_problem *p)
 	return true;
 }
 
+/* Are these the pixels of a map that is a picture's, made smaller? */
+static bool is_map(const struct twir_expr *e)
+{
+	bool divides = false;
+	twir_visit_expr(e, see_division, &divides);
+	return divides;
+}
+
 static void measure(struct mm_problem *p)
 {
 	struct twir_module *m = p->m;
@@ -215,7 +228,8 @@ static void measure(struct mm_problem *p)
 	for (int i = 0; i < p->nfold; i++)
 		p->K = twir_mul(m, p->K, p->extent[i]);
 	p->K = twir_simplify(&f, p->K);
-	p->m_size = size_or(p->M, 128, &p->m_known);
+	p->map = is_map(p->M);
+	p->m_size = size_or(p->M, p->map ? tw_size_about(m, p->M, MM_PICTURE) : 128, &p->m_known);
 	p->n_size = size_or(p->N, 256, &p->n_known);
 	p->k_size = size_or(p->K, 512, &p->k_known);
 	p->batches = 1;
@@ -362,34 +376,46 @@ static bool applicable(const struct tw_task *task, const struct tw_target *t)
 	return p.b.access != MM_PACKED || p.m_size >= 4;
 }
 
-enum { FEW_ROWS = 16 };
+enum { FEW_ROWS = 16, MOST_TRIALS = 3 };
 
-/* Costs of the points; least: of the best. */
-static double *costs(const struct mm_problem *p, const struct tw_space *s, double *least)
+/* The numbers of rows that a point is judged by: the known one; of a map, those of a small, a middling and a large picture; else, where weights lie prepared,
+ * a middling number and few. */
+static int trials(const struct mm_problem *p, int64_t *rows)
 {
-	double *cost = ARENA_ARRAY(p->m->arena, double, s->points.n);
-	for (int i = 0; i < s->points.n; i++) {
-		cost[i] = mm_cost(p, &s->points.at[i]);
-		*least = i == 0 || cost[i] < *least ? cost[i] : *least;
+	static const int64_t picture[MOST_TRIALS] = {160, MM_PICTURE, 320};
+	int n = 0;
+	rows[n++] = p->m_size;
+	if (p->m_known || p->b.access != MM_PREPARED)
+		return n;
+	if (!p->map) {
+		rows[n++] = FEW_ROWS;
+		return n;
 	}
-	return cost;
+	for (n = 0; n < MOST_TRIALS; n++)
+		rows[n] = tw_size_about(p->m, p->M, picture[n]);
+	return n;
 }
 
-/* The point that costs least; for rows of an unknown number, the one that loses least at a middling number and at a few, taken together. */
+/* The point that costs least; for rows of an unknown number, the one that loses least at several numbers, taken together. */
 static int choose(const struct tw_task *task, const struct tw_target *t, const struct tw_space *s)
 {
-	struct mm_problem p, few;
+	struct mm_problem p;
 	int best = 0;
-	double least[2] = {0, 1};
+	int64_t rows[MOST_TRIALS];
 	TW_CHECK(mm_match(task, t, &p), "matmul asked about something else");
-	double *cost = costs(&p, s, &least[0]), *other = NULL;
-	if (!p.m_known && p.b.access == MM_PREPARED) {
-		few = p;
-		few.m_size = FEW_ROWS;
-		other = costs(&few, s, &least[1]);
+	const int n = trials(&p, rows);
+	double *cost = ARENA_ARRAY(p.m->arena, double, s->points.n),
+	       *one = ARENA_ARRAY(p.m->arena, double, s->points.n);
+	for (int k = 0; k < n; k++) {
+		double least = 0;
+		p.m_size = rows[k];
+		for (int i = 0; i < s->points.n; i++) {
+			one[i] = mm_cost(&p, &s->points.at[i]);
+			least = i == 0 || one[i] < least ? one[i] : least;
+		}
+		for (int i = 0; i < s->points.n; i++)
+			cost[i] += one[i] / (n > 1 ? least : 1);
 	}
-	for (int i = 0; other && i < s->points.n; i++)
-		cost[i] = cost[i] / least[0] + other[i] / least[1];
 	for (int i = 0; i < s->points.n; i++)
 		best = cost[i] < cost[best] ? i : best;
 	return best;

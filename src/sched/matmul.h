@@ -51,12 +51,14 @@ struct mm_problem {
 	const struct twir_expr *M, *N, *K;	 /* K: of all fold axes together */
 	int64_t m_size, n_size, k_size, batches; /* as known, else middling guesses */
 	bool m_known, n_known, k_known;
+	bool map; /* rows are the pixels of an open picture, made smaller: their number is known about */
 };
 
 /* Factors of the space. */
 enum { MM_ROWS, MM_VECTORS, MM_DEPTH, MM_AHEAD };
 
 enum { MM_HEIGHTS = 6 };
+enum { MM_PICTURE = 224 }; /* the side of a middling picture */
 
 /* What a point means for a problem. */
 struct mm_plan {

@@ -448,7 +448,8 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 	x.first_panel = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.group));
 	for (int d = 0; d < n; d++)
 		cores = twir_mul(m, cores, extent[d]);
-	const int64_t parts = whole ? 1 : mm_parts(&p, tw_size_or(cores, 0));
+	const int64_t items = p.map && !p.m_known ? tw_size_about(m, cores, MM_PICTURE) : tw_size_or(cores, 0);
+	const int64_t parts = whole ? 1 : mm_parts(&p, items);
 	if (parts > 1) {
 		mm_build_parts(&p, parts, out);
 		return;

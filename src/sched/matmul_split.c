@@ -5,6 +5,8 @@
  *   sums[s, ..] = sum over k < span of A(.., s * span + k) * B(s * span + k, ..)
  *   C[..] = the anchor's value with sum over s of sums[s, ..], in the order of s
  *
+ * Of the pixels of an open map there are about as many as a middling picture has.
+ *
  * How many parts there are follows from the sizes alone, never from the threads at hand, so that results are the
  * same for any number of them. */
 #include "sched/matmul.h"

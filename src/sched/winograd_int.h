@@ -32,8 +32,8 @@ struct tw_winograd {
 
 /* winograd.c */
 bool tw_winograd_match(const struct tw_task *task, struct tw_winograd *w);
-/* Cycles, estimated, with tiles of mh x mw outputs; 1 x 1: of the direct sum. */
-double tw_winograd_cost(const struct tw_winograd *w, const struct tw_target *t, int mh, int mw);
+/* Cycles, estimated, with tiles of mh x mw outputs; 1 x 1: of the direct sum. A symbol is taken for `side`. */
+double tw_winograd_cost(const struct tw_winograd *w, const struct tw_target *t, int mh, int mw, int64_t side);
 
 /* winograd_transform.c: parts of the programs. Tile `tile` counts over images, tile rows and tile columns. */
 struct tw_winograd_tiles {
