@@ -222,11 +222,26 @@ int tw_in_consts(struct tw_opctx *x, int i, const int64_t **values)
 	return n;
 }
 
+/* What shape arithmetic came to, all of it numbers. */
+static int known_floats(struct tw_opctx *x, const struct tw_tensor *t, const double **values)
+{
+	double *out = ARENA_ARRAY(x->arena, double, t->nvalues > 0 ? t->nvalues : 1);
+	for (int k = 0; k < t->nvalues; k++) {
+		if (t->values[k]->kind != TWIR_Const || !twir_is_float(t->values[k]->type.scalar))
+			return -1;
+		out[k] = t->values[k]->u.f;
+	}
+	*values = out;
+	return t->nvalues > 0 ? t->nvalues : -1;
+}
+
 int tw_in_floats(struct tw_opctx *x, int i, const double **values)
 {
 	const struct tw_tensor *t = tw_in(x, i);
 	int64_t dims[TWIR_MAX_RANK], n = 1;
-	if (!t->data || !tw_graph_static(x->g, x->node->in[i], dims))
+	if (!t->data)
+		return known_floats(x, t, values);
+	if (!tw_graph_static(x->g, x->node->in[i], dims))
 		return -1;
 	for (int d = 0; d < t->rank; d++)
 		n *= dims[d];

@@ -263,9 +263,8 @@ static void test_conv_shapes(void **state)
 }
 
 /* As detection heads make their grids: a size, cast to float, is the limit of a Range. */
-static void test_float_range(void **state)
+static struct job float_range(struct scratch *s, const char *dims)
 {
-	struct scratch *s = *state;
 	struct tw_buf graph, attrs;
 	struct job j = {.arena = s->arena};
 	const float start = 2, step = 3;
@@ -273,7 +272,7 @@ static void test_float_range(void **state)
 	buf_init(&graph, s->arena);
 	buf_init(&attrs, s->arena);
 	buf_init(&j.model, s->arena);
-	put_value(&graph, IN, "a", FLOAT, "N,4");
+	put_value(&graph, IN, "a", FLOAT, dims);
 	put_initializer(&graph, "start", 0, NULL, &start, NULL, 1);
 	put_initializer(&graph, "step", 0, NULL, &step, NULL, 1);
 	put_node(&graph, 1, "Size", "", "a", "size", NULL);
@@ -284,6 +283,12 @@ static void test_float_range(void **state)
 	put_model(&j.model, &graph, 18, NULL);
 	if (!tw_try(&e, import, &j))
 		fail_msg("%s", e.text);
+	return j;
+}
+
+static void test_float_range(void **state)
+{
+	const struct job j = float_range(*state, "N,4"), fixed = float_range(*state, "3,4");
 	const struct twir_expr *length = j.g->tensors.at[j.g->outputs.at[0]].shape[0];
 	const int64_t sizes[][2] = {
 		{0, 0}, {1, 1}, {2, 2}, {5, 6}, {100, 133}}; /* N, elements of 2, 5, 8 .. below 4 N */
@@ -291,6 +296,9 @@ static void test_float_range(void **state)
 		const struct twir_binding b = {1, j.g->m->symbols.at, &sizes[i][0]};
 		assert_int_equal(twir_eval_index(length, &b), sizes[i][1]);
 	}
+	int64_t n;
+	assert_true(twir_const_int(fixed.g->tensors.at[fixed.g->outputs.at[0]].shape[0], &n));
+	assert_int_equal(n, 4); /* 2, 5, 8, 11 */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
