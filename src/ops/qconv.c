@@ -57,6 +57,23 @@ static E by_channel(struct tw_opctx *x, int k, E channel)
 	return tw_load(x, t, t->rank, t->rank && t->shape[0] == twir_index(x->m, 1) ? &zero : &channel);
 }
 
+static E centred_input(struct tw_opctx *x, const struct qconv *c, E const *at)
+{
+	const E v = twir_cast(x->m, TWIR_I32, tw_load(x, tw_x(x, c->x), 2 + c->w.n, at));
+	if (tw_is_zero(x, c->x_zero))
+		return v;
+	return twir_sub(x->m, v, twir_cast(x->m, TWIR_I32, tw_load(x, tw_x(x, c->x_zero), 0, NULL)));
+}
+
+/* tap[0] is the output channel */
+static E centred_weight(struct tw_opctx *x, const struct qconv *c, E const *tap)
+{
+	const E v = twir_cast(x->m, TWIR_I32, tw_load(x, tw_x(x, c->weights), 2 + c->w.n, tap));
+	if (tw_is_zero(x, c->w_zero))
+		return v;
+	return twir_sub(x->m, v, twir_cast(x->m, TWIR_I32, by_channel(x, c->w_zero, tap[0])));
+}
+
 /* The sums as [batch, channel, pixel], like those of conv.c: pixels of all axes together are the rows of a matmul. */
 static struct twir_tensor *define_sum(struct tw_opctx *x, const struct qconv *c)
 {
@@ -73,20 +90,51 @@ static struct twir_tensor *define_sum(struct tw_opctx *x, const struct qconv *c)
 	t.at[0] = i[0];
 	t.at[1] = c->group > 1 ? twir_add(m, twir_mul(m, group, twir_index(m, c->cg)), t.tap[1]) : t.tap[1];
 	t.tap[0] = i[1];
-	E v = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x), 2 + w->n, t.at));
-	if (!tw_is_zero(x, c->x_zero))
-		v = twir_sub(m, v, twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->x_zero), 0, NULL)));
-	E k = twir_cast(m, TWIR_I32, tw_load(x, tw_x(x, c->weights), 2 + w->n, t.tap));
-	if (!tw_is_zero(x, c->w_zero))
-		k = twir_sub(m, k, twir_cast(m, TWIR_I32, by_channel(x, c->w_zero, i[1])));
+	const E v = centred_input(x, c, t.at), k = centred_weight(x, c, t.tap);
 	const E product = twir_mul(m, tw_where_inside(x, t.inside, v, twir_int(m, TWIR_I32, 0)), k);
 	tw_define(x, out, axes, twir_fold(m, TWIR_Add, t.n, t.fold, t.extent, product));
+	return out;
+}
+
+enum { EXACT = 1 << 24, MOST = 255 * 255, FEW_OUTPUTS = 8 };
+
+/* One input channel for each output channel, and few terms: floats hold the sums as they are, and are added faster. */
+static bool is_narrow(const struct qconv *c)
+{
+	int64_t taps = 1;
+	for (int d = 0; d < c->w.n && taps <= EXACT; d++)
+		taps *= c->w.kernel[d];
+	return c->cg == 1 && c->group > 1 && c->mg <= FEW_OUTPUTS && taps * MOST < EXACT;
+}
+
+static struct twir_tensor *define_narrow_sum(struct tw_opctx *x, const struct qconv *c)
+{
+	struct twir_module *m = x->m;
+	const struct tw_window *w = &c->w;
+	struct twir_tensor *out = tw_temp(x, "sum", TWIR_F32, 2 + w->n, tw_y(x, 0)->shape);
+	E *i, inside = NULL, at[TWIR_MAX_RANK], tap[TWIR_MAX_RANK], extent[TW_MAX_SPATIAL];
+	struct twir_var **axes = tw_axes(x, out, &i), *fold[TW_MAX_SPATIAL];
+	at[0] = i[0];
+	at[1] = tw_simplify(x, twir_div(m, i[1], twir_index(m, c->mg)));
+	tap[0] = i[1];
+	tap[1] = twir_index(m, 0);
+	for (int d = 0; d < w->n; d++) {
+		extent[d] = twir_index(m, w->kernel[d]);
+		fold[d] = tw_fold_axis(x, "k", extent[d]);
+		tap[2 + d] = twir_var(m, fold[d]);
+		at[2 + d] = tw_window_at(x, w, d, i[2 + d], tap[2 + d], &inside);
+	}
+	const E v = twir_cast(m, TWIR_F32, centred_input(x, c, at)), k = centred_weight(x, c, tap);
+	const E product = twir_mul(m, tw_where_inside(x, inside, v, tw_like(x, v, 0)), twir_cast(m, TWIR_F32, k));
+	tw_define(x, out, axes, twir_fold(m, TWIR_Add, w->n, fold, extent, product));
 	return out;
 }
 
 /* The sum that belongs to the output's coordinates i */
 static E load_sum(struct tw_opctx *x, const struct qconv *c, E const *i)
 {
+	if (is_narrow(c))
+		return twir_cast(x->m, TWIR_I32, tw_load(x, define_narrow_sum(x, c), 2 + c->w.n, i));
 	const E at[] = {i[0], i[1], tw_flatten(x, c->w.n, c->w.out, i + 2)};
 	return tw_load(x, define_sum(x, c), 3, at);
 }
@@ -127,14 +175,17 @@ static void compute_linear(struct tw_opctx *x)
 	struct twir_module *m = x->m;
 	struct qconv c;
 	read_qconv(x, &c, true);
-	struct twir_tensor *y = tw_y(x, 0);
+	/* of a channel; a definition of its own, so that quotients of constants are made once */
+	struct twir_tensor *y = tw_y(x, 0), *scale = tw_temp(x, "scale", TWIR_F32, 1, y->shape + 1);
 	E *i;
-	struct twir_var **axes = tw_axes(x, y, &i);
+	struct twir_var **axes = tw_axes(x, scale, &i);
+	const E all = twir_mul(m, by_channel(x, 1, i[0]), by_channel(x, 4, i[0]));
+	tw_define(x, scale, axes, twir_div(m, all, by_channel(x, 6, i[0])));
+	axes = tw_axes(x, y, &i);
 	E s = load_sum(x, &c, i);
 	if (tw_has_in(x, 8))
 		s = twir_add(m, s, by_channel(x, 8, i[1]));
-	const E scale = twir_mul(m, by_channel(x, 1, i[1]), by_channel(x, 4, i[1]));
-	const E v = twir_div(m, twir_mul(m, twir_cast(m, TWIR_F32, s), scale), by_channel(x, 6, i[1]));
+	const E v = twir_mul(m, twir_cast(m, TWIR_F32, s), tw_load(x, scale, 1, &i[1]));
 	const E q = twir_add(m, twir_unary(m, TWIR_Round, v), twir_cast(m, TWIR_F32, by_channel(x, 7, i[1])));
 	tw_define(x, y, axes, twir_cast(m, y->type, q));
 }

@@ -335,8 +335,11 @@ static void compute_qlinear_matmul(struct tw_opctx *x)
 	const E sa = twir_cast(x->m, TWIR_F32, vector_or_scalar(x, 1, i[n - 2])),
 		sb = twir_cast(x->m, TWIR_F32, vector_or_scalar(x, 4, i[n - 1]));
 	const E sy = twir_cast(x->m, TWIR_F32, vector_or_scalar(x, 6, i[n - 2]));
-	const E v = twir_mul(x->m, twir_cast(x->m, TWIR_F32, tw_load(x, sum, n, i)), twir_mul(x->m, sa, sb));
-	tw_define(x, y, axes, quantized(x, v, sy, vector_or_scalar(x, 7, i[n - 2]), y->type, TWIR_VOID));
+	E v = twir_cast(x->m, TWIR_F32, tw_load(x, sum, n, i));
+	v = twir_mul(x->m, v, twir_div(x->m, twir_mul(x->m, sa, sb), sy));
+	v = twir_unary(x->m, TWIR_Round, v);
+	v = twir_add(x->m, v, twir_cast(x->m, TWIR_F32, vector_or_scalar(x, 7, i[n - 2])));
+	tw_define(x, y, axes, twir_cast(x->m, y->type, v)); /* which saturates */
 }
 
 /* saturate concerns only float8 outputs, which are refused. precision: 1 (float) is what is computed. */

@@ -12,7 +12,8 @@ typedef const struct twir_expr *E;
 enum { MOST_ROUNDS = 8, MOST_COST = 60 /* of a factor as one expression */, MOST_CENTRED = 255 };
 
 struct integers {
-	struct tw_definitions *d;
+	struct tw_definitions *d, *out;
+	tw_id node; /* of the definition at hand */
 	struct twir_module *m;
 	int region;	       /* marks passed: how loops and branches divide the list */
 	struct tw_map made_by; /* tensor -> struct made, of definitions without a fold */
@@ -88,6 +89,8 @@ struct next {
 	const struct twir_compute *c;
 };
 
+static bool find_factor(struct integers *x, E e, struct factor *f);
+
 static void see_load(void *arg, E e)
 {
 	struct next *n = arg;
@@ -96,6 +99,40 @@ static void see_load(void *arg, E e)
 	const struct made *by = map_get_ptr(&n->x->made_by, e->u.tensor);
 	if (by && by->region == n->x->region)
 		n->c = by->c;
+}
+
+/* What moves dequantised numbers, with 0 where there are none (padding), moves the bytes instead: they are stored so, and e, which loads it, dequantises them.
+ * NULL: it does something else. */
+static E of_moved_bytes(struct integers *x, E e, const struct twir_compute *c)
+{
+	struct twir_module *m = x->m;
+	struct factor f;
+	int64_t v;
+	if (c->value->kind != TWIR_Cond || !find_factor(x, c->value, &f) || f.number->kind != TWIR_Cond)
+		return NULL;
+	E number = f.number->arg[1], zero = NULL;
+	if (number->kind == TWIR_Sub) {
+		zero = number->arg[1];
+		number = number->arg[0];
+	}
+	if (number->kind != TWIR_Cast || !is_byte(number->arg[0]) || (zero && !twir_const_int(zero, &v)))
+		return NULL;
+	const E byte = number->arg[0];
+	const enum twir_scalar type = (enum twir_scalar)byte->type.scalar;
+	struct twir_compute *moved = arena_copy(m->arena, c, sizeof(*c));
+	moved->out = twir_tensor_new(m, c->out->base, type, c->out->rank, c->out->shape, TWIR_TENSOR);
+	moved->value =
+		twir_cond(m, f.number->arg[0], byte, zero ? twir_cast(m, type, zero) : twir_const_of(m, byte->type, 0));
+	struct twir_compute again = *c;
+	E at[TWIR_MAX_RANK];
+	for (int d = 0; d < c->out->rank; d++)
+		at[d] = twir_var(m, c->axes[d]);
+	number = twir_cast(m, TWIR_I32, twir_load(m, moved->out, c->out->rank, at));
+	number = zero ? twir_sub(m, number, zero) : number;
+	again.value = twir_cast(m, TWIR_F32, number);
+	again.value = f.scale ? twir_mul(m, again.value, f.scale) : again.value;
+	vec_push(x->d->g->arena, &x->out->list, ((struct tw_definition){.compute = moved, .node = x->node}));
+	return tw_inline(m, e, &again);
 }
 
 /* The factor with what makes its floats put in, until numbers of 8 bits show. */
@@ -108,7 +145,8 @@ static bool find_factor(struct integers *x, E e, struct factor *f)
 		twir_visit_expr(e, see_load, &next);
 		if (!next.c)
 			return false;
-		e = tw_inline(x->m, e, next.c);
+		const E moved = of_moved_bytes(x, e, next.c);
+		e = moved ? moved : tw_inline(x->m, e, next.c);
 	}
 	return false;
 }
@@ -204,13 +242,14 @@ static struct twir_compute *rewrite(struct integers *x, struct twir_compute *c)
 void opt_add_integers(struct tw_definitions *d)
 {
 	struct tw_arena *a = d->g->arena;
-	struct integers x = {.d = d, .m = d->g->m};
 	struct tw_definitions out = *d;
+	struct integers x = {.d = d, .out = &out, .m = d->g->m};
 	memset(&out.list, 0, sizeof(out.list));
 	map_init(&x.made_by, a);
 	for (int i = 0; i < d->list.n; i++) {
 		struct tw_definition def = d->list.at[i];
 		x.region += !def.compute;
+		x.node = def.node;
 		struct twir_compute *sum = def.compute && !def.compute->nprograms ? rewrite(&x, def.compute) : NULL;
 		if (sum)
 			vec_push(a, &out.list, ((struct tw_definition){.compute = sum, .node = def.node}));

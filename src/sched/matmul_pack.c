@@ -202,6 +202,12 @@ void mm_tensors(struct mm_problem *p, const struct mm_plan *q, struct tw_launch 
 		p->b.tensor = twir_tensor_new(m, "panels", p->type, 3, shape, TWIR_SHARED);
 		twir_append(declared, tw_declare(m, p->b.tensor));
 	}
+	if (p->words.planes) {
+		struct tw_kernel k = {.program = tw_rule_schedule(m, arena_printf(m->arena, "%s_words", p->task->name),
+								  p->words.planes, p->t),
+				      .schedule = "words"};
+		vec_push(m->arena, &out->kernels, k);
+	}
 	if (p->words.b_zero)
 		p->words.row_sums = sum_bytes(p, &p->a, out);
 	if (p->words.a_zero)

@@ -5,7 +5,9 @@
  *
  * exact in arithmetic modulo 2^32, which is that of i32. dot4 wants bytes with a sign on one side and bytes without on the other. A stays as it is; B is turned
  * over where it has to be: a byte xor 128 is the same number off by 128, which its zero point makes up for. Words of A are read where its bytes lie if they
- * are neighbours along K; others are put together of their bytes. Bytes beyond K are 0 on both sides. */
+ * are neighbours along K; others are put together of their bytes. Where K has an axis of no more than four elements (the channels of a picture), that
+ * becomes the last one, and a kernel before makes a word of the elements at each place, which the windows of the convolution then read. Bytes beyond K are
+ * 0 on both sides. */
 #include "sched/matmul.h"
 
 typedef const struct twir_expr *E;
@@ -160,6 +162,74 @@ static E word_of(struct maker *k, E byte)
 	return word ? word : assembled(k, byte);
 }
 
+/* The dimension along which nothing but v runs, which is in no other; -1: there is none. */
+static int plane_of(E load, const struct twir_var *v)
+{
+	int found = -1;
+	for (int d = 0; d < load->nidx; d++) {
+		if (!twir_uses_var(load->arg[d], v))
+			continue;
+		if (found >= 0 || load->arg[d]->kind != TWIR_Var)
+			return -1;
+		found = d;
+	}
+	return found;
+}
+
+/* The axis of K that makes words of planes, moved to the last place; false: there is none. */
+static bool take_planes(struct mm_problem *p, E byte)
+{
+	const E load = byte->kind == TWIR_Cond ? byte->arg[1] : byte;
+	int64_t n;
+	if (load->kind != TWIR_Load || load->n != load->nidx || load->u.tensor->scope != TWIR_TENSOR || p->a.constant ||
+	    p->nfold < 2)
+		return false;
+	for (int i = 0; i < p->nfold; i++) {
+		if (!twir_const_int(p->extent[i], &n) || n < 2 || n > WORD || plane_of(load, p->axis[i]) < 0 ||
+		    (byte->kind == TWIR_Cond &&
+		     (twir_uses_var(byte->arg[0], p->axis[i]) || twir_uses_var(byte->arg[2], p->axis[i]))))
+			continue;
+		struct twir_var *axis = p->axis[i];
+		const E extent = p->extent[i];
+		for (; i + 1 < p->nfold; i++) {
+			p->axis[i] = p->axis[i + 1];
+			p->extent[i] = p->extent[i + 1];
+		}
+		p->axis[i] = axis;
+		p->extent[i] = extent;
+		return true;
+	}
+	return false;
+}
+
+static E word_of_planes(const struct maker *k, struct mm_problem *p, E byte)
+{
+	struct twir_module *m = p->m;
+	const E load = byte->kind == TWIR_Cond ? byte->arg[1] : byte;
+	const int plane = plane_of(load, k->byte);
+	struct twir_compute *c = ARENA_NEW(m->arena, struct twir_compute);
+	E at[TWIR_MAX_RANK], place[TWIR_MAX_RANK], shape[TWIR_MAX_RANK];
+	struct twir_subst s;
+	int rank = 0;
+	c->axes = ARENA_ARRAY(m->arena, struct twir_var *, load->nidx);
+	for (int d = 0; d < load->nidx; d++) {
+		at[d] = load->arg[d];
+		if (d == plane)
+			continue;
+		c->axes[rank] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "i");
+		at[d] = twir_var(m, c->axes[rank]);
+		place[rank] = load->arg[d];
+		shape[rank++] = load->u.tensor->shape[d];
+	}
+	c->out = twir_tensor_new(m, "words", TWIR_I32, rank, shape, TWIR_TENSOR);
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, k->word, twir_index(m, 0));
+	c->value = twir_subst_expr(&s, assembled(k, twir_load(m, load->u.tensor, load->nidx, at)));
+	p->words.planes = c;
+	const E word = twir_load(m, c->out, rank, place);
+	return byte->kind == TWIR_Cond ? twir_cond(m, byte->arg[0], word, repeated(k, byte->arg[2])) : word;
+}
+
 /* The zero point of B once it is turned over; NULL: 0. */
 static E turned(const struct mm_problem *p, E zero, bool flip, bool was_signed)
 {
@@ -180,6 +250,7 @@ bool mm_take_words(struct mm_problem *p)
 	if (!p->t->has_dot4 || p->type != TWIR_I32 || !split(p, mm_inlined(p, p->a.value), &a) ||
 	    !split(p, mm_inlined(p, p->b.value), &b))
 		return false;
+	const bool planes = take_planes(p, a.byte);
 	const bool a_signed = a.byte->type.scalar == TWIR_I8, b_signed = b.byte->type.scalar == TWIR_I8;
 	struct maker k = {.p = p, .byte = p->axis[last], .extent = p->extent[last], .view = !p->a.constant};
 	know_axes(p, &k.facts);
@@ -189,7 +260,7 @@ bool mm_take_words(struct mm_problem *p)
 	p->words.terms = twir_index(m, 1);
 	for (int i = 0; i < p->nfold; i++)
 		p->words.terms = twir_mul(m, p->words.terms, p->extent[i]);
-	p->a.value = word_of(&k, a.byte);
+	p->a.value = planes ? word_of_planes(&k, p, a.byte) : word_of(&k, a.byte);
 	k.view = !p->b.constant;
 	k.flip = a_signed == b_signed;
 	p->words.b_zero = turned(p, b.zero, k.flip, b_signed);
