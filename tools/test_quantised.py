@@ -165,6 +165,56 @@ def matmul_of_floats(m, kinds, rows, depth, columns, constant):
     m.output(s, (1 / (1 + numpy.exp(-1.7 * own))).astype(numpy.float32), steepest + 1e-6)
 
 
+def scaled(m, array, kind, per=None):
+    """Names of value, scale and zero point, and the numbers in f64."""
+    scale, zero = some_scale(m, per), zero_point(m, kind)
+    names = [m.input(array), m.constant(scale), m.constant(numpy.array(zero, TYPES[kind][0]))]
+    return names, (array.astype(numpy.float64) - zero) * scale
+
+
+def result(m, v, kind):
+    scale, zero = numpy.float32(numpy.abs(v).max() / 100 + 1e-6), zero_point(m, kind)
+    names = [m.constant(scale), m.constant(numpy.array(zero, TYPES[kind][0]))]
+    return names, quantise(v, scale, zero, kind)
+
+
+def linear(m, kind):
+    """Operators that quantise their own results."""
+    ms = {"domain": "com.microsoft"}
+    a, va = scaled(m, m.bytes(kind, (2, 6, 5, 7)), kind)
+    b, vb = scaled(m, m.bytes(kind, (6, 1, 7)), kind)
+    for op, v in (("QLinearAdd", va + vb), ("QLinearMul", va * vb)):
+        end, want = result(m, v, kind)
+        m.output(m.node(op, a + b + end, **ms), want, 1)
+    pooled = va.mean(axis=(2, 3), keepdims=True)
+    unary = [("QLinearGlobalAveragePool", pooled, {}), ("QLinearSigmoid", 1 / (1 + numpy.exp(-va)), {})]
+    unary.append(("QLinearLeakyRelu", numpy.where(va < 0, va * numpy.float64(numpy.float32(0.3)), va), {"alpha": 0.3}))
+    for op, v, attributes in unary:
+        end, want = result(m, v, kind)
+        m.output(m.node(op, a + end, **attributes, **ms), want, 1)
+    for rounded in (True, False):
+        c, vc = scaled(m, m.bytes(kind, (7, 30)), kind)
+        w, vw = scaled(m, m.bytes("i8", (19, 30)), "i8")
+        unit = float(numpy.prod([numpy_helper.to_array(t) for t in m.constants if t.name in (c[1], w[1])]))
+        bias = m.numbers.randint(-5000, 5000, 19).astype(numpy.int32)
+        v = vc @ vw.T + bias * unit
+        end, want = result(m, v, kind) if rounded else ([], v.astype(numpy.float32))
+        y = m.node("QGemm", c + w + [m.constant(bias)] + end, transB=1, **ms)
+        m.output(y, want, 1 if rounded else 1e-5 * numpy.abs(v).max())
+    x, vx = scaled(m, m.bytes(kind, (1, 8, 6, 6)), kind)
+    for group in (1, 8):
+        w = m.bytes("i8", (8, 8 // group, 3, 3))
+        scale = some_scale(m, 8)
+        names = [m.constant(w), m.constant(scale), m.constant(numpy.zeros(8, numpy.int8))]
+        v = convolve(vx, w.astype(numpy.float64) * scale.reshape(-1, 1, 1, 1), 1, 1, group)
+        end, want = result(m, v, kind)
+        m.output(m.node("QLinearConv", x + names + end, pads=[1] * 4, group=group), want, 1)
+    p, vp = scaled(m, m.bytes(kind, (3, 5, 12)), kind)
+    q, vq = scaled(m, m.bytes("i8", (3, 12, 9)), "i8")
+    end, want = result(m, vp @ vq, kind)
+    m.output(m.node("QLinearMatMul", p + q + end), want, 1)
+
+
 def compare(m, name, got):
     want = m.expected[name]
     if got.shape != want.shape or got.dtype != want.dtype:
@@ -198,8 +248,10 @@ def make(seed):
     conv_of_floats(m, ("u8", "i8"), 3, 15, 16, 3, 2, 1, 1)
     conv_of_floats(m, ("i8", "i8"), 24, 9, 24, 3, 1, 1, 24)
     conv_of_floats(m, ("u8", "i8"), 16, 7, 16, 3, 1, 1, 4)
+    for kind in TYPES:
+        linear(m, kind)
     graph = helper.make_graph(m.nodes, "quantised", m.inputs, m.outputs, m.constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8)
     return m, model
 
 

@@ -118,6 +118,8 @@ const char *cgen_bind(struct cgen *g, struct tw_map *map, const void *what, cons
 	const char *name = g->readable ? arena_printf(g->m->arena, "%c_%s", letter, real)
 				       : arena_printf(g->m->arena, "%c%d", letter, *count);
 	++*count;
+	if (letter == 'i') /* i8, i16, i32 and i64 are types */
+		name = cgen_function_name(g->m->arena, name);
 	map_set_ptr(map, what, (void *)(uintptr_t)name);
 	return name;
 }

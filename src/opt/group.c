@@ -253,6 +253,40 @@ static bool keeps_bytes(const struct grouping *x, const struct group_def *p, con
 	return folded;
 }
 
+/* The definition of bytes behind t, which may be dequantised on the way; -1: there is none. */
+static int bytes_behind(struct grouping *x, const struct twir_tensor *t)
+{
+	struct twir_tensor **loaded;
+	int n, p = group_producer_of(x, t);
+	if (p < 0 || !x->def[p].c || x->def[p].anchor || twir_scalar_bytes(t->type) == 1)
+		return p;
+	tw_loaded_tensors(x->a, x->def[p].c->value, &loaded, &n);
+	return n == 1 && twir_scalar_bytes(loaded[0]->type) == 1 ? group_producer_of(x, loaded[0]) : -1;
+}
+
+/* Of two results that are quantised before they meet (branches of a residual network), only the later one's sum can take what is made of both behind it. The
+ * earlier one stays as bytes: the sum that it is made of is four times as large. */
+static bool meets_another(struct grouping *x, int i, int user)
+{
+	const struct group_def *u = &x->def[user];
+	struct twir_tensor **loaded;
+	int n;
+	if (twir_scalar_bytes(x->def[i].c->out->type) != 1 || !group_serves_an_anchor(x, i, 0, NULL))
+		return false;
+	if (!u->anchor && twir_scalar_bytes(u->c->out->type) > 1 && u->users.n == 1)
+		u = &x->def[u->users.at[0]]; /* where it is used dequantised */
+	if (u->anchor || !u->c)
+		return false;
+	tw_loaded_tensors(x->a, u->c->value, &loaded, &n);
+	for (int k = 0; k < n; k++) {
+		const int other = bytes_behind(x, loaded[k]);
+		if (other > i && x->def[other].c && !x->def[other].anchor &&
+		    twir_scalar_bytes(x->def[other].c->out->type) == 1 && group_serves_an_anchor(x, other, 0, NULL))
+			return true;
+	}
+	return false;
+}
+
 /* Does data say where? */
 static bool is_lookup(const struct twir_expr *load)
 {
@@ -284,7 +318,7 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 		return true; /* a constant or an iota */
 	if (p->region != u->region && (cost > 0 || own.conds > 0))
 		return false;
-	if (keeps_bytes(x, p, u))
+	if (keeps_bytes(x, p, u) || meets_another(x, i, user))
 		return false;
 	/* An anchor's own reading is judged by its window; a template packs its operand. */
 	if (!u->anchor && laborious(p->c->value, cost, own.conds) && expansion(x, p, u) > 1.5)
