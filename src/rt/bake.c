@@ -98,7 +98,7 @@ static enum tw_code run_steps(struct bake *k, struct tw_error *e)
 		}
 		if (code == TW_ERR_OK)
 			code = twrt_step_run(s, &k->m->steps[i], k->code.kernels, arguments, bytes, k->pool,
-					     &k->scratch, e);
+					     &k->scratch, false, e);
 		for (int n = 0; k->release && n < s->nbuffers; n++)
 			if (s->buffers[n] >= 0 && k->p->buffers[s->buffers[n]].kind == TWRT_CONST)
 				k->release(k->release_arg, arguments[n], bytes[n]);

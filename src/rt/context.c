@@ -358,7 +358,7 @@ static enum tw_code run_step(struct twrt_context *c, int i, struct tw_error *e)
 	}
 	const double start = c->profile ? now_ms() : 0;
 	const enum tw_code code = twrt_step_run(s, &c->current->steps[i], c->model->code.kernels, c->arguments,
-						c->argument_bytes, c->pool, &c->scratch, e);
+						c->argument_bytes, c->pool, &c->scratch, c->turned, e);
 	if (c->profile) {
 		const double ms = now_ms() - start;
 		c->times[i].ms += ms;
@@ -445,7 +445,10 @@ enum tw_code twrt_run(struct twrt_context *c, bool (*cancel)(void *arg), void *a
 	if (atomic_flag_test_and_set(&c->running))
 		return TWRT_FAIL(e, TW_ERR_USAGE,
 				 "this context is running already; other threads need contexts of their own");
+	twrt_pool_begin(c->pool);
+	c->turned = false;
 	const enum tw_code code = run(c, cancel, arg, e);
+	twrt_pool_end(c->pool);
 	atomic_flag_clear(&c->running);
 	return code;
 }

@@ -65,7 +65,7 @@ static bool digest(struct digest d, int64_t bytes, char hash[33])
 		d.bytes = bytes < (int64_t)ROUND * PIECE ? bytes : (int64_t)ROUND * PIECE;
 		const int64_t count = (d.bytes + PIECE - 1) / PIECE;
 		if (pool)
-			twrt_pool_run(pool, count, hash_piece, &d);
+			twrt_pool_run(pool, count, false, hash_piece, &d);
 		else
 			for (int64_t i = 0; i < count; i++)
 				hash_piece(&d, i, 0);

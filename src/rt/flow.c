@@ -38,6 +38,7 @@ static enum tw_code iterate(struct twrt_context *c, int begin, int64_t number, s
 	if (number > c->bounds[p->steps[begin].symbol])
 		return TWRT_FAIL(e, TW_ERR_INPUT, "%s: more iterations than memory was planned for",
 				 p->steps[begin].label ? p->steps[begin].label : "a loop");
+	c->turned = number % 2 != 0;
 	open_sizes(c, begin, end);
 	c->symbols[p->steps[begin].symbol] = number;
 	TWRT_TRY(twrt_memplan_update_steps(p, c->symbols, c->current, begin, end + 1, e));
@@ -53,6 +54,7 @@ static enum tw_code iterate(struct twrt_context *c, int begin, int64_t number, s
 static enum tw_code leave(struct twrt_context *c, int end, int64_t ran, bool *sizes, struct tw_error *e)
 {
 	const int symbol = c->model->plan.steps[end].symbol;
+	c->turned = false;
 	if (symbol < 0)
 		return TW_ERR_OK;
 	if (ran > c->bounds[symbol])

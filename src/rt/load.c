@@ -1,7 +1,8 @@
 /* An image from a file into memory. Input: an open file and its size; output: the image's bytes, read into huge
  * pages where the machine has them to give, else mapped. A kernel that streams weights from pages of 4 KB reaches
- * three quarters of the bandwidth that it has from huge ones, and files are mapped in small pages; small images
- * fit the address cache either way, and are mapped. The checksum needs every byte in any case, so that reading
+ * three quarters of the bandwidth that it has from huge ones, and files are mapped in small pages. Weights that come again
+ * in each step of a recurrence should stay in the second-level cache, which those of a megabyte do if their pages do not
+ * share places in it by chance (a step then takes 8 us or 25). Smaller images are mapped. The checksum needs every byte in any case, so that reading
  * costs little: pieces are read and hashed on all cores while they are in the cache. */
 #include "rt_int.h"
 
@@ -10,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SMALL = 8 << 20 };
+enum { SMALL = 1 << 20 };
 
 /* Does the system give huge pages to those who ask, and is there plenty of memory? A mapped file can be dropped
  * from memory, a copy cannot. */

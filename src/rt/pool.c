@@ -20,11 +20,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS = 16, MOST_THREADS = 1024, MOST_SHARES = 64, SPIN_NS = 100 * 1000, SPINS = 4000 };
+enum {
+	SLOTS = 16,
+	MOST_THREADS = 1024,
+	MOST_SHARES = 64,
+	SPIN_NS = 100 * 1000,
+	LONG_SPIN_NS = 2000 * 1000,
+	SPINS = 4000
+};
 
 struct share { /* of a job's items: those up to `end` that nobody took yet */
 	_Alignas(64) atomic_llong next;
-	int64_t end;
+	int64_t begin, end;
 };
 
 struct slot {
@@ -34,6 +41,7 @@ struct slot {
 	void (*fn)(void *arg, int64_t item, int thread);
 	void *arg;
 	int64_t chunk;
+	bool backwards;
 	struct share *shares; /* pool->shares of them */
 };
 
@@ -46,6 +54,7 @@ struct twrt_pool {
 	int shares;
 	bool crowded; /* more threads than cores */
 	atomic_int quit, callers;
+	atomic_int runs;		/* that go on, whether or not they have a job at the moment */
 	_Alignas(64) atomic_uint epoch; /* grows with each job */
 	_Alignas(64) atomic_int sleepers;
 	struct slot slots[SLOTS];
@@ -97,7 +106,7 @@ static bool work(const struct twrt_pool *p, struct slot *s, int thread) /* true:
 			const int64_t to = own->end - from < s->chunk ? own->end : from + s->chunk;
 			found |= from < to;
 			for (int64_t i = from; i < to; i++)
-				s->fn(s->arg, i, thread);
+				s->fn(s->arg, s->backwards ? own->begin + own->end - 1 - i : i, thread);
 		}
 	}
 	return found;
@@ -122,6 +131,11 @@ static bool visit(struct twrt_pool *p, int worker) /* true: did something, or ha
 	return found;
 }
 
+static int64_t patience(struct twrt_pool *p)
+{
+	return atomic_load(&p->runs) > 0 ? LONG_SPIN_NS : SPIN_NS;
+}
+
 static void *worker_main(void *arg)
 {
 	struct start start = *(struct start *)arg;
@@ -134,8 +148,8 @@ static void *worker_main(void *arg)
 		if (visit(p, start.worker))
 			continue;
 		bool changed = false;
-		const int64_t until = p->crowded ? 0 : now_ns() + SPIN_NS;
-		for (int spins = 0; !changed && until && (spins % 64 || now_ns() < until); spins++) {
+		const int64_t begun = p->crowded ? 0 : now_ns();
+		for (int spins = 0; !changed && begun && (spins % 64 || now_ns() < begun + patience(p)); spins++) {
 			relax();
 			changed = atomic_load(&p->epoch) != seen;
 		}
@@ -167,7 +181,18 @@ static int64_t first_of(const struct twrt_pool *p, int64_t items, int share)
 	return each * share + (share < rest ? share : rest);
 }
 
-void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int64_t item, int thread), void *arg)
+void twrt_pool_begin(struct twrt_pool *p)
+{
+	atomic_fetch_add(&p->runs, 1);
+}
+
+void twrt_pool_end(struct twrt_pool *p)
+{
+	atomic_fetch_sub(&p->runs, 1);
+}
+
+void twrt_pool_run(struct twrt_pool *p, int64_t items, bool backwards, void (*fn)(void *arg, int64_t item, int thread),
+		   void *arg)
 {
 	struct slot *s = NULL;
 	if (items > 1 && p->started > 0)
@@ -179,20 +204,22 @@ void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int
 	atomic_fetch_add(&p->callers, 1);
 	if (s == NULL) {
 		for (int64_t i = 0; i < items; i++)
-			fn(arg, i, 0);
+			fn(arg, backwards ? items - 1 - i : i, 0);
 		leave(p);
 		return;
 	}
 	s->fn = fn;
 	s->arg = arg;
+	s->backwards = backwards;
 	s->chunk = items / (4 * (int64_t)p->threads);
 	if (s->chunk < 1)
 		s->chunk = 1;
 	if (s->chunk > 1 << 20)
 		s->chunk = 1 << 20;
 	for (int k = 0; k < p->shares; k++) {
-		atomic_store(&s->shares[k].next, first_of(p, items, k));
+		s->shares[k].begin = first_of(p, items, k);
 		s->shares[k].end = first_of(p, items, k + 1);
+		atomic_store(&s->shares[k].next, s->shares[k].begin);
 	}
 	atomic_store(&s->open, 1);
 	announce(p, items - 1 < p->started ? (int)(items - 1) : p->started);

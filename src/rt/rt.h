@@ -211,7 +211,7 @@ const void *twrt_model_image(const struct twrt_model *m, int64_t *bytes, int *is
 enum tw_code twrt_bake(const struct twrt_plan *p, const struct twrt_code *code, int threads, twrt_release *release,
 		       void *arg, void **image, int64_t *bytes, struct tw_error *e);
 
-/* POOL (pool.c): threads shared by all contexts of the process. Spins ~100 us, then sleeps. Work items are handed out;
+/* POOL (pool.c): threads shared by all contexts of the process. Spins ~100 us, longer while a run goes on, then sleeps. Work items are handed out;
    results never depend on how many threads there are. */
 struct twrt_pool;
 struct twrt_pool *twrt_pool_get(
@@ -219,8 +219,12 @@ struct twrt_pool *twrt_pool_get(
 void twrt_pool_put(struct twrt_pool *p);
 int twrt_cpus(void); /* what 0 means: physical cores within affinity mask and cgroup quota; at least 1 */
 int twrt_pool_threads(const struct twrt_pool *p);
-void twrt_pool_run(struct twrt_pool *p, int64_t items, void (*fn)(void *arg, int64_t item, int thread),
-		   void *arg); /* returns when all are done; safe from several threads */
+/* Returns when all are done; safe from several threads. backwards: each thread begins with the last of its share. */
+void twrt_pool_run(struct twrt_pool *p, int64_t items, bool backwards, void (*fn)(void *arg, int64_t item, int thread),
+		   void *arg);
+/* Around what calls twrt_pool_run many times: workers stay awake in between. */
+void twrt_pool_begin(struct twrt_pool *p);
+void twrt_pool_end(struct twrt_pool *p);
 
 /* CONTEXT (context.c): one run at a time. */
 struct twrt_context;

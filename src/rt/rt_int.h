@@ -160,14 +160,14 @@ struct twrt_interval {
 enum tw_code twrt_place(int n, struct twrt_interval *at, int64_t *arena_bytes, struct tw_error *e);
 void twrt_memplan_free(struct twrt_memplan *m);
 
-/* step.c: one step of a run. buf: its nbuffers addresses (NULL: absent); bytes: their sizes. */
+/* step.c: one step of a run. buf: its nbuffers addresses (NULL: absent); bytes: their sizes; turned: items go backwards. */
 struct twrt_scratch {
 	char *at;
 	int64_t stride;
 };
 enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels,
 			   void *const *buf, const int64_t *bytes, struct twrt_pool *pool,
-			   const struct twrt_scratch *scratch, struct tw_error *e);
+			   const struct twrt_scratch *scratch, bool turned, struct tw_error *e);
 
 /* context.c */
 enum { TWRT_PLANS = 16 }; /* memory plans kept: sets of sizes, the least recently used goes */
@@ -208,6 +208,7 @@ struct twrt_context {
 	void **arguments; /* of the step at hand */
 	int64_t *argument_bytes;
 	bool data_symbols; /* the plan has sizes that data decides */
+	bool turned;	   /* in every second iteration of a loop: what the one before read last lies in caches */
 	bool profile;
 	struct twrt_profile *times;
 	atomic_flag running;

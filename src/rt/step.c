@@ -33,11 +33,11 @@ static void copy_item(void *arg, int64_t item, int thread)
 
 enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_plan *sp, twrt_kernel *const *kernels,
 			   void *const *buf, const int64_t *bytes, struct twrt_pool *pool,
-			   const struct twrt_scratch *scratch, struct tw_error *e)
+			   const struct twrt_scratch *scratch, bool turned, struct tw_error *e)
 {
 	if (s->kind == TWRT_KERNEL) {
 		struct kernel_job job = {kernels[s->kernel], buf, sp->symbols, scratch};
-		twrt_pool_run(pool, sp->cores, kernel_item, &job);
+		twrt_pool_run(pool, sp->cores, turned, kernel_item, &job);
 		return TW_ERR_OK;
 	}
 	if (s->kind == TWRT_COPY) {
@@ -46,7 +46,8 @@ enum tw_code twrt_step_run(const struct twrt_step *s, const struct twrt_step_pla
 					 s->label ? s->label : "a step", (long long)bytes[0], (long long)bytes[1]);
 		if (bytes[0] > 0 && buf[0] != buf[1]) {
 			struct copy_job job = {buf[1], buf[0], bytes[0]};
-			twrt_pool_run(pool, bytes[0] / COPY_BLOCK + (bytes[0] % COPY_BLOCK != 0), copy_item, &job);
+			twrt_pool_run(pool, bytes[0] / COPY_BLOCK + (bytes[0] % COPY_BLOCK != 0), turned, copy_item,
+				      &job);
 		}
 		return TW_ERR_OK;
 	}

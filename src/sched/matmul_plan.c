@@ -66,7 +66,8 @@ static void plan_pieces(struct mm_plan *q, const struct mm_problem *p)
 
 enum { MANY_ROWS = 96 /* each element of B serves so many multiply-adds that it may come from far */ };
 enum { SOME_STRIPS = 24, LONG_ROW = 4096 /* where K is unknown: for what must fit */ };
-enum { ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000 };
+enum { ENOUGH_ITEMS = 48, FAR_ITEMS = 8, PACKING_ITEMS = 4, ITEM_CYCLES = 50000, FAR_CYCLES = 10000 };
+enum { STREAM_BYTES = 12, NEAR_BYTES = 48 /* a cycle, from beyond the second-level cache, and from there */ };
 
 /* The loop over blocks of K in two: the outer one takes `turns`, in each of which A's part stays in the second-level cache for all panels of the item. */
 static void plan_turns(struct mm_plan *q, int64_t turns)
@@ -85,7 +86,11 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 		      k = tw_most(1, p->k_known ? p->k_size : LONG_ROW);
 	const int64_t strips = tw_most(1, tw_ceil_div(p->m_size, q->tall)),
 		      panels = tw_most(1, tw_ceil_div(p->n_size, q->nr));
-	const double tile = (double)k * q->tall * q->nv / 2;
+	/* Few rows wait for B, which comes from far: an item's share of it is small, so that loops find some of it near. */
+	const bool waits = strips == 1 && q->tall <= 2 && p->b.access == MM_PREPARED;
+	const double stream = waits ? (double)(k * q->nr * twir_scalar_bytes(p->b.stored)) / STREAM_BYTES : 0;
+	const double adds = (double)k * q->tall * q->nv / 2, tile = adds > stream ? adds : stream;
+	const double enough_work = waits ? FAR_CYCLES : ITEM_CYCLES;
 	const int64_t fit = l2 / 2 / (k * bytes * q->tall);
 	q->near = tw_most(1, fit);
 	q->band = tw_most(1, tw_least(fit, p->m_known ? strips : SOME_STRIPS));
@@ -107,7 +112,7 @@ static void plan_items(struct mm_plan *q, const struct mm_problem *p)
 		const bool rows = q->band >= 8 && (packs || (p->m_known && q->band * q->tall > 4 * q->group * q->nr));
 		const bool columns = q->group > 1 && (p->a.access != MM_PACKED || q->group * q->nr > 256);
 		const bool few_rows = !columns && p->m_known && p->a.access == MM_PACKED && q->band >= 4;
-		if (q->band * q->group * tile < 2 * ITEM_CYCLES || !(rows || columns || few_rows))
+		if (q->band * q->group * tile < 2 * enough_work || !(rows || columns || few_rows))
 			break;
 		if (rows || few_rows)
 			q->band = tw_ceil_div(q->band, 2);
@@ -189,7 +194,7 @@ double mm_cost(const struct mm_problem *p, const struct tw_point *point)
 	const double lines = strips >= 2 && block > l1 * 0.7 ? 0.3 * q.nr * bytes / 64 : 0; /* of B, a step */
 	const bool near = stays_near(p, l2);
 	/* B itself, from the second level or beyond */
-	const double stream = k * q.nr * twir_scalar_bytes(p->b.stored) / (near ? 48 : 12);
+	const double stream = k * q.nr * twir_scalar_bytes(p->b.stored) / (near ? NEAR_BYTES : STREAM_BYTES);
 	double panel = per_panel * k * (1 + far) + detour + strips * k * (lines + burst(p, &q, l1, l2));
 	if (near) { /* To ask for what is there takes as long as to read it. (Measured on one AVX-512 core: 101 GB/s instead of 187.) */
 		panel = 0.1 * panel + (panel > stream ? panel : stream);

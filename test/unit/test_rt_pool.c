@@ -49,7 +49,7 @@ static void run(struct twrt_pool *p, int64_t items, int sleep_us, unsigned *seen
 {
 	struct job j = {.items = items, .threads = twrt_pool_threads(p), .sleep_us = sleep_us};
 	j.done = calloc((size_t)items + 1, 1);
-	twrt_pool_run(p, items, mark, &j);
+	twrt_pool_run(p, items, items % 2, mark, &j);
 	for (int64_t i = 0; i < items; i++)
 		if (j.done[i] != 1)
 			fail_msg("item %d ran %d times", (int)i, j.done[i]);
@@ -120,7 +120,7 @@ static void nested(void **state)
 {
 	(void)state;
 	struct twrt_pool *p = twrt_pool_get(3);
-	twrt_pool_run(p, 10, nested_item, p);
+	twrt_pool_run(p, 10, false, nested_item, p);
 	twrt_pool_put(p);
 }
 
