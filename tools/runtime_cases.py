@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Write ONNX test folders for what the onnx package has no cases of: operators that only ONNX Runtime defines (domain
-com.microsoft), which it answers; operators as they were up to opset 6, weights of 4 bits and lengths that only data
+com.microsoft), which it answers, as it does Scans in Scans and those of opset 8; operators as they were up to opset 6, weights of 4 bits and lengths that only data
 decides, which numpy answers.
 
 usage: runtime_cases.py DIR
@@ -16,7 +16,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 DONE = ".complete"
-VERSION = "4"  # to be increased when other cases are written
+VERSION = "5"  # to be increased when other cases are written
 
 
 def weights(rng, shape, signed, by_column):
@@ -142,7 +142,43 @@ def stepped(start, limit, delta, kind):
     return make
 
 
-CASES.update({"range_counted": counted(100), "range_counted_beyond_the_guess": counted(1500), "range_counted_none": counted(0),
+def body(name, nodes, inputs, outputs):
+    value = lambda k, shape: helper.make_tensor_value_info(k, TensorProto.FLOAT, shape)
+    return helper.make_graph(nodes, name, [value(*i) for i in inputs], [value(*o) for o in outputs])
+
+
+def scan_of_a_batch(*directions):
+    """Opset 8: everything has a batch; the state is scaled by a tensor from outside, the scanned inputs go either way."""
+    def make(rng):
+        nodes = [helper.make_node("Mul", ["state", "decay"], ["kept"]), helper.make_node("Add", ["kept", "a"], ["next"]),
+                 helper.make_node("Sub", ["next", "b"], ["seen"])]
+        inner = body("inner", nodes, [("state", [4]), ("a", [4]), ("b", [4])], [("next", [4]), ("seen", [4])])
+        inputs = {k: rng.standard_normal(s).astype(np.float32)
+                  for k, s in (("first", (3, 4)), ("p", (3, 6, 4)), ("q", (3, 6, 4)), ("decay_in", (4,)))}
+        scan = helper.make_node("Scan", ["", "first", "p", "q"], ["last", "all"], body=inner, num_scan_inputs=2,
+                                **({"directions": list(directions)} if directions else {}))
+        return [helper.make_node("Sigmoid", ["decay_in"], ["decay"]), scan], {}, inputs, 8
+    return make
+
+
+def scan_in_scan(rng):
+    """For each row of x, the running sum of its elements, each times a state of the outer scan and a tensor from outside."""
+    nodes = [helper.make_node("Mul", ["element", "outer_state"], ["scaled"]), helper.make_node("Mul", ["scaled", "k"], ["times"]),
+             helper.make_node("Add", ["sum", "times"], ["sum_out"]), helper.make_node("Identity", ["sum_out"], ["running"])]
+    inner = body("inner", nodes, [("sum", [2]), ("element", [2])], [("sum_out", [2]), ("running", [2])])
+    outer = body("outer", [helper.make_node("Scan", ["zero", "row"], ["total", "sums"], body=inner, num_scan_inputs=1,
+                                            scan_output_directions=[1]),
+                           helper.make_node("Tanh", ["total"], ["outer_next"])],
+                 [("outer_state", [2]), ("row", [5, 2])], [("outer_next", [2]), ("sums", [5, 2])])
+    inputs = {"x": rng.standard_normal((5, 4, 2)).astype(np.float32), "s": rng.standard_normal(2).astype(np.float32),
+              "k": rng.standard_normal(2).astype(np.float32)}
+    node = helper.make_node("Scan", ["s", "x"], ["end", "all"], body=outer, num_scan_inputs=1, scan_input_axes=[1],
+                            scan_output_axes=[1])
+    return [node], {"zero": np.zeros(2, np.float32)}, inputs
+
+
+CASES.update({"scan8": scan_of_a_batch(), "scan8_backwards": scan_of_a_batch(0, 1), "scan_in_scan": scan_in_scan,
+              "range_counted": counted(100), "range_counted_beyond_the_guess": counted(1500), "range_counted_none": counted(0),
               "range_down": stepped(10, -7, -3, np.int64), "range_empty": stepped(5, 5, 1, np.int32),
               "range_halves": stepped(-1, 2, 0.5, np.float32), "range_doubles": stepped(3, 800, 0.25, np.float64)})
 

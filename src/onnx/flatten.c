@@ -300,6 +300,65 @@ static void expand_loop(struct expander *x, const struct scope *from, const stru
 	vec_push(a, &x->nodes, end);
 }
 
+static struct onnx_attr integer(struct tw_arena *a, const char *name, int64_t value)
+{
+	uint8_t *message = arena_alloc(a, 16);
+	int n = 0;
+	message[n++] = 3 << 3 | TW_WIRE_VARINT; /* AttributeProto.i */
+	for (uint64_t v = (uint64_t)value;; v >>= 7) {
+		message[n++] = (uint8_t)(v > 127 ? v | 128 : v);
+		if (v < 128)
+			break;
+	}
+	const struct tw_wire w = {.at = message, .end = message + n, .base = message, .file = "model"};
+	return (struct onnx_attr){.name = name, .type = 2, .has_i = true, .message = w};
+}
+
+/* Scan of opset 8 has a batch: a loop over it, in which a Scan as it is since opset 9 works on one element. Its first
+ * input, the lengths of the sequences, comes before the values. */
+static void expand_scan8(struct expander *x, const struct scope *from, const struct onnx_node *call,
+			 const struct onnx_opset *opsets, int nopsets)
+{
+	struct tw_arena *a = x->m->arena;
+	const int n = call->nin - 1;
+	if (n < 1)
+		tw_raise(TW_ERR_MODEL, "node '%s' (Scan): has %d inputs", call->name, call->nin);
+	if (*call->in[0])
+		tw_raise(TW_ERR_UNSUPPORTED, "node '%s' (Scan, opset 8): input 0, sequence_lens, is not supported",
+			 call->name);
+	for (int i = 1; i <= n; i++)
+		if (!*call->in[i])
+			tw_raise(TW_ERR_MODEL, "node '%s' (Scan): input %d is missing", call->name, i);
+	struct onnx_attr *count = ARENA_ARRAY(a, struct onnx_attr, 1),
+			 *attrs = ARENA_ARRAY(a, struct onnx_attr, call->nattrs);
+	count[0] = integer(a, "num_scan_inputs", n);
+	for (int i = 0; i < call->nattrs; i++) {
+		attrs[i] = call->attrs[i];
+		if (!strcmp(attrs[i].name, "directions"))
+			attrs[i].name = "scan_input_directions";
+	}
+	struct onnx_node begin = marker(x, call, "LoopBegin", 2 + n, 3 + n), one = *call;
+	struct onnx_node end = marker(x, call, "LoopEnd", 2 + call->nout, call->nout);
+	begin.attrs = end.attrs = count;
+	begin.nattrs = end.nattrs = 1;
+	begin.in[0] = begin.in[1] = begin.out[1] = begin.out[2] = end.in[1] = "";
+	memcpy(begin.in + 2, call->in + 1, sizeof(*begin.in) * (size_t)n);
+	begin.out[0] = end.in[0] = token(x, call);
+	for (int i = 0; i < n; i++)
+		begin.out[3 + i] = arena_printf(a, "%s.in.%d", begin.out[0], i);
+	for (int i = 0; i < call->nout; i++) {
+		end.in[2 + i] = arena_printf(a, "%s.out.%d", begin.out[0], i);
+		end.out[i] = call->out[i];
+	}
+	one.nin = n;
+	one.in = begin.out + 3;
+	one.out = end.in + 2;
+	one.attrs = attrs;
+	vec_push(a, &x->nodes, begin);
+	expand_loop(x, from, &one, opsets, nopsets);
+	vec_push(a, &x->nodes, end);
+}
+
 static void expand(struct expander *x, struct scope *s, int n, const struct onnx_node *nodes,
 		   const struct onnx_opset *opsets, int nopsets)
 {
@@ -331,10 +390,9 @@ static void expand(struct expander *x, struct scope *s, int n, const struct onnx
 			expand_if(x, s, &node, opsets, nopsets);
 			continue;
 		}
-		const bool loop = !strcmp(node.op_type, "Loop"),
-			   scan = !strcmp(node.op_type, "Scan") && node.opset >= 9;
-		if ((loop || scan) && !*node.domain) {
-			expand_loop(x, s, &node, opsets, nopsets);
+		const bool loop = !strcmp(node.op_type, "Loop"), scan = !strcmp(node.op_type, "Scan");
+		if ((loop || scan) && !*node.domain && node.opset) {
+			(scan && node.opset < 9 ? expand_scan8 : expand_loop)(x, s, &node, opsets, nopsets);
 			continue;
 		}
 		vec_push(a, &x->nodes, node);
