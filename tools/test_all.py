@@ -137,6 +137,7 @@ def damaged_jobs(build):
     """Few here; the sanitizers run more."""
     yield Job("damaged models", python("fuzz_models.py", os.path.join(build, "tilewright"), node_folder(build), "--count", "60",
                                        "--seed", "7"), seconds=900)
+    yield Job("damaged files", python("fuzz_files.py", os.path.join(build, "tilewright"), "--count", "80", "--seed", "7"))
     yield from fuzz_jobs("damaged", build, 300)
 
 
@@ -204,6 +205,7 @@ def sanitizer_case_jobs(build):
         yield cases_job(place, "sanitizers control flow", node_folder(build), "node", "--slow", *flow_cases(build))
         yield Job("sanitizers damaged models", python("fuzz_models.py", os.path.join(place, "tilewright"), node_folder(build)),
                   seconds=3600)
+        yield Job("sanitizers damaged files", python("fuzz_files.py", os.path.join(place, "tilewright"), "--count", "500"), seconds=3600)
         yield from fuzz_jobs("sanitizers damaged", place, 3000)
         yield soak_job("sanitizers soak", place)
 

@@ -81,6 +81,52 @@ static enum twir_scalar narrow_input(struct tw_opctx *x)
 	return tw_has_in(x, 0) ? tw_in(x, 0)->narrow : TWIR_VOID;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What a size multiplies its symbols by, or its value: a number that arithmetic on sizes has to hold whatever the symbols are. */
+static int64_t magnitude(const struct twir_expr *e, int depth)
+{
+	if (depth == 0) /* expressions share their parts: a walk of them all could take forever */
+		return 1;
+	switch (e->kind) {
+	case TWIR_Const:
+		return e->u.i == INT64_MIN ? INT64_MAX : larger(e->u.i < 0 ? -e->u.i : e->u.i, 1);
+	case TWIR_Mul: {
+		bool bad = false;
+		const int64_t n = tw_mul64(magnitude(e->arg[0], depth - 1), magnitude(e->arg[1], depth - 1), &bad);
+		return bad ? INT64_MAX : n;
+	}
+	case TWIR_Min: /* a slice's end may be as large as it likes */
+		return -larger(-magnitude(e->arg[0], depth - 1), -magnitude(e->arg[1], depth - 1));
+	case TWIR_Add:
+	case TWIR_Sub:
+	case TWIR_Max:
+		return larger(magnitude(e->arg[0], depth - 1), magnitude(e->arg[1], depth - 1));
+	default:
+		return 1;
+	}
+}
+
+/* Sizes in bytes are computed in 64 bits, and constant factors are multiplied at compile time: what cannot be addressed is
+   refused before it wraps round. */
+static void check_sizes(struct tw_opctx *x, int output)
+{
+	const int64_t most = (int64_t)1 << 56;
+	const struct tw_tensor *t = tw_out(x, output);
+	bool bad = false, empty = false;
+	int64_t n = twir_scalar_bytes(t->type);
+	for (int d = 0; d < t->rank; d++) {
+		empty |= t->shape[d]->kind == TWIR_Const && t->shape[d]->u.i == 0;
+		n = tw_mul64(n, magnitude(t->shape[d], 12), &bad);
+	}
+	if (bad || (n > most && !empty))
+		tw_op_fail(x, TW_ERR_MODEL, "output %d would be %s, which is more than can be addressed", output,
+			   tw_graph_shape_text(x->arena, x->g, x->node->out[output]));
+}
+
 void tw_infer_node(struct tw_graph *g, tw_id node)
 {
 	struct tw_opctx x = {.g = g, .m = g->m, .node = &g->nodes.at[node], .arena = g->arena};
@@ -91,10 +137,13 @@ void tw_infer_node(struct tw_graph *g, tw_id node)
 	n->op->infer(&x);
 	if (narrow && (n->op->flags & (TW_OP_RESHAPE | TW_OP_NARROW_ON)))
 		tw_out(&x, 0)->narrow = narrow;
-	for (int i = 0; i < n->nout; i++)
-		if (tw_has_out(&x, i))
-			TW_CHECK(tw_out(&x, i)->type != TWIR_VOID && tw_out(&x, i)->rank >= 0,
-				 "%s sets no type of output %d", n->op_type, i);
+	for (int i = 0; i < n->nout; i++) {
+		if (!tw_has_out(&x, i))
+			continue;
+		TW_CHECK(tw_out(&x, i)->type != TWIR_VOID && tw_out(&x, i)->rank >= 0, "%s sets no type of output %d",
+			 n->op_type, i);
+		check_sizes(&x, i);
+	}
 	if (worth_evaluating(&x)) {
 		n->op->compute(&x);
 		tw_evaluate_outputs(&x);

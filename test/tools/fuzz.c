@@ -1,6 +1,6 @@
 /* Damaged texts and models, within one process, so that the sanitizers see thousands in a minute.
  *
- * Usage: fuzz KIND FILE.. [--count N] [--first K] [--seed S] [--show]
+ * Usage: fuzz KIND FILE.. [--count N] [--seconds N] [--first K] [--seed S] [--show]
  * KIND: program   the FILEs are texts of the language: parsed, checked, lowered and printed in C, CUDA C and OpenCL C
  *       operator  they are texts of the operators of examples/custom_op's model, NAME.tw each: one is damaged, the model lowered
  *       onnx      they are models: imported, checked and lowered to C text; no C compiler runs
@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "compile/compile_int.h"
@@ -361,14 +362,14 @@ int main(int argc, char **argv)
 {
 	static struct fuzz z;
 	const struct kind *kind = NULL;
-	long long count = 1000, first = 0, seed = 1, failed = 0;
+	long long count = 1000, seconds = 0, first = 0, seed = 1, failed = 0, done = 0;
 	bool show = false;
 	for (int i = 0; i < TW_COUNT(kinds) && argc > 1; i++)
 		kind = strcmp(argv[1], kinds[i].name) == 0 ? &kinds[i] : kind;
 	const struct {
 		const char *word;
 		long long *value;
-	} numbers[] = {{"--count", &count}, {"--first", &first}, {"--seed", &seed}};
+	} numbers[] = {{"--count", &count}, {"--seconds", &seconds}, {"--first", &first}, {"--seed", &seed}};
 	for (int i = 2; i < argc; i++) {
 		int k = 0;
 		while (k < TW_COUNT(numbers) && strcmp(argv[i], numbers[k].word) != 0)
@@ -382,13 +383,16 @@ int main(int argc, char **argv)
 	}
 	struct text t = {malloc(MOST_BYTES + 1), 0};
 	if (!kind || z.nfiles == 0 || !read_file(TW_SOURCE_DIR "/examples/custom_op/model.onnx", &z.model) || !t.at) {
-		fputs("usage: fuzz program|operator|onnx FILE.. [--count N] [--first K] [--seed S] [--show]\n", stderr);
+		fputs("usage: fuzz program|operator|onnx FILE.. [--count N] [--seconds N] [--first K] [--seed S] "
+		      "[--show]\n",
+		      stderr);
 		return 2;
 	}
 	signal(SIGABRT, on_fault);
 	signal(SIGSEGV, on_fault);
 	signal(SIGALRM, on_fault);
-	for (long long k = first; k < first + count; k++) {
+	const time_t start = time(NULL);
+	for (long long k = first; done < count && (seconds == 0 || time(NULL) - start < seconds); k++, done++) {
 		current = k;
 		make_case(&z, kind, (uint64_t)seed, (uint64_t)k, &t);
 		if (show)
@@ -401,6 +405,7 @@ int main(int argc, char **argv)
 			printf("FAIL case %lld of seed %lld: %s\n", k, seed, wrong);
 	}
 	alarm(0);
-	printf("%lld passed, %lld failed\n", count - failed, failed);
+	free(t.at);
+	printf("%lld passed, %lld failed\n", done - failed, failed);
 	return failed > 0;
 }

@@ -104,6 +104,31 @@ static void test_symbols(void **state)
 	assert_int_equal(g->requires.n, 1); /* b_1 == 3 is checked at launch */
 }
 
+/* Sizes whose bytes do not fit in 64 bits, whatever a symbol is; small products and slices to the end are none of these. */
+static void test_sizes_beyond(void **state)
+{
+	struct fixture *f = *state;
+	put_value(&f->graph, IN, "a", FLOAT, "N,1");
+	put_initializer(&f->graph, "s", 1, (const int64_t[]){2}, NULL, (const int64_t[]){1, (int64_t)1 << 62}, 2);
+	put_node(&f->graph, 1, "Tile", "", "a,s", "c", NULL);
+	put_value(&f->graph, OUT, "c", FLOAT, NULL);
+	refuse(f, TW_ERR_MODEL, "more than can be addressed");
+}
+
+static void test_sizes_within(void **state)
+{
+	struct fixture *f = *state;
+	put_value(&f->graph, IN, "a", FLOAT, "N,4");
+	put_initializer(&f->graph, "zero", 1, (const int64_t[]){1}, NULL, (const int64_t[]){0}, 1);
+	put_initializer(&f->graph, "end", 1, (const int64_t[]){1}, NULL, (const int64_t[]){INT64_MAX}, 1);
+	put_initializer(&f->graph, "s", 1, (const int64_t[]){2}, NULL, (const int64_t[]){0, (int64_t)1 << 40}, 2);
+	put_node(&f->graph, 1, "Slice", "", "a,zero,end,zero", "b", NULL);
+	put_node(&f->graph, 1, "Tile", "", "b,s", "c", NULL); /* no elements at all */
+	put_value(&f->graph, OUT, "c", FLOAT, NULL);
+	struct job j = {0};
+	accept(f, &j);
+}
+
 static void test_fixed_symbols(void **state)
 {
 	struct fixture *f = *state;
@@ -430,19 +455,11 @@ static void test_tensor_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_symbols),
-		TEST(test_fixed_symbols),
-		TEST(test_sorts_nodes),
-		TEST(test_refuses_cycle),
-		TEST(test_refuses_duplicate),
-		TEST(test_refuses_missing_input),
-		TEST(test_gathers_unsupported),
-		TEST(test_functions),
-		TEST(test_recursive_function),
-		TEST(test_exploding_functions),
-		TEST(test_shape_arithmetic),
-		TEST(test_tensor_file),
-		TEST(test_truncation),
+		TEST(test_symbols),	      TEST(test_sizes_beyond),		TEST(test_sizes_within),
+		TEST(test_fixed_symbols),     TEST(test_sorts_nodes),		TEST(test_refuses_cycle),
+		TEST(test_refuses_duplicate), TEST(test_refuses_missing_input), TEST(test_gathers_unsupported),
+		TEST(test_functions),	      TEST(test_recursive_function),	TEST(test_exploding_functions),
+		TEST(test_shape_arithmetic),  TEST(test_tensor_file),		TEST(test_truncation),
 		TEST(test_bit_flips),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
