@@ -8,175 +8,24 @@
  * left goes lane by lane over the last axis. A chunk has so many rows that the weights, which every step reads, pay for their way from the second-level cache;
  * where the number of rows is a symbol, rows that fill no chunk are items of their own. Input: a task with a loop. Output: a program over compute tensors; sums
  * have the order that the matmul template gives them. Items depend on sizes alone. */
+#include "sched/loop_int.h"
 #include "sched/matmul.h"
 
 typedef const struct twir_expr *E;
 
 static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
 
-enum { CHUNK = 4, WHOLE = 7 /* rows that are one chunk where their number is known */, MOST_INNER = 32 };
-enum { DIRECTION, ROW, ELEMENT, RANK };
-
-struct loop {
-	const struct tw_task *task;
-	const struct tw_loop *l;
-	struct twir_module *m;
-	const struct tw_target *t;
-	E directions, batch;
-	int ninner;
-	struct twir_tensor *inner[MOST_INNER]; /* what only the loop knows */
-	E direction;			       /* of the item */
-};
+enum { CHUNK = 4, WHOLE = 7 /* rows that are one chunk where their number is known */ };
 
 /* The loop for chunks of so many rows. */
 struct form {
 	struct loop *x;
 	int64_t rows;
 	E first;				 /* row of the chunk */
-	struct twir_tensor *made[MOST_INNER];	 /* instead of inner: of the chunk's rows */
-	struct twir_tensor *scratch[MOST_INNER]; /* where they lie, without the direction */
+	struct twir_tensor *made[LOOP_INNER];	 /* instead of inner: of the chunk's rows */
+	struct twir_tensor *scratch[LOOP_INNER]; /* where they lie, without the direction */
 	struct twir_stmt *declared;
 };
-
-static int inner_of(const struct loop *x, const struct twir_tensor *t)
-{
-	for (int i = 0; i < x->ninner; i++)
-		if (x->inner[i] == t)
-			return i;
-	return -1;
-}
-
-/* --- is it one? --- */
-
-static bool add_inner(struct loop *x, struct twir_tensor *t)
-{
-	int64_t n;
-	if (inner_of(x, t) >= 0)
-		return true;
-	if (x->ninner == MOST_INNER || t->rank != RANK || t->layout || t->shape[DIRECTION] != x->directions ||
-	    t->shape[ROW] != x->batch || !twir_const_int(t->shape[ELEMENT], &n) || n < 1 || n > 1 << 20)
-		return false;
-	x->inner[x->ninner++] = t;
-	return true;
-}
-
-struct reads {
-	const struct loop *x;
-	const struct twir_compute *c;
-	bool any, astray;
-};
-
-static bool is_axis(E e, const struct twir_var *axis, E extent)
-{
-	int64_t n, at;
-	if (twir_const_int(extent, &n) && n == 1 && twir_const_int(e, &at) && at == 0)
-		return true;
-	return e->kind == TWIR_Var && e->u.var == axis;
-}
-
-static void see_read(void *arg, E e)
-{
-	struct reads *r = arg;
-	if ((e->kind != TWIR_Load && e->kind != TWIR_Gather) || inner_of(r->x, e->u.tensor) < 0)
-		return;
-	r->any = true;
-	r->astray |= r->c->out->rank != RANK || e->kind != TWIR_Load || e->n != RANK ||
-		     !is_axis(e->arg[DIRECTION], r->c->axes[DIRECTION], r->x->directions) ||
-		     !is_axis(e->arg[ROW], r->c->axes[ROW], r->x->batch);
-}
-
-static struct reads reads_of(const struct loop *x, const struct twir_compute *c)
-{
-	struct reads r = {x, c, false, false};
-	twir_visit_expr(c->value, see_read, &r);
-	return r;
-}
-
-static bool list_inner(struct loop *x)
-{
-	const struct tw_loop *l = x->l;
-	for (int i = 0; i < l->ncarried; i++)
-		if (!add_inner(x, l->carried[i].in))
-			return false;
-	for (int k = 0; k < l->ntasks; k++) {
-		const struct tw_task *t = l->tasks[k];
-		for (int i = 0; i < t->nproducers; i++)
-			if (reads_of(x, t->producers[i]).any && !add_inner(x, t->producers[i]->out))
-				return false;
-		if (!add_inner(x, t->anchor->out) || (t->consumer && !add_inner(x, t->consumer->out)))
-			return false;
-	}
-	for (int i = 0; i < l->ncarried; i++)
-		if (inner_of(x, l->carried[i].out) < l->ncarried) /* made, not handed on from elsewhere */
-			return false;
-	for (int i = 0; i < l->nslices; i++)
-		if (inner_of(x, l->slices[i].slice) < 0)
-			return false;
-	return true;
-}
-
-static bool in_place(const struct loop *x)
-{
-	for (int k = 0; k < x->l->ntasks; k++) {
-		const struct tw_task *t = x->l->tasks[k];
-		for (int i = 0; i < t->nproducers; i++)
-			if (reads_of(x, t->producers[i]).astray)
-				return false;
-		if (reads_of(x, t->anchor).astray || (t->consumer && reads_of(x, t->consumer).astray))
-			return false;
-	}
-	return true;
-}
-
-/* A product of states and weights. Bytes of the weights of a direction. */
-static bool is_product(const struct loop *x, const struct tw_task *t, struct mm_problem *p, int64_t *bytes)
-{
-	int64_t directions;
-	if (!mm_match(t, x->t, p) || p->column != ELEMENT || p->a.access != MM_DIRECT || p->b.access != MM_PREPARED ||
-	    !p->k_known || !p->n_known || p->n_size < x->t->lanes || p->b.uses[ROW])
-		return false;
-	const bool one = twir_const_int(x->directions, &directions) && directions == 1;
-	if (!one && !(p->a.uses[DIRECTION] && p->b.uses[DIRECTION]))
-		return false;
-	*bytes = p->n_size * p->k_size * twir_scalar_bytes(p->b.stored);
-	return true;
-}
-
-static bool is_plain(const struct tw_task *t)
-{
-	return t->anchor && !t->anchor->nprograms && !t->rows && !t->attention && !t->chain && !t->loop;
-}
-
-static bool match(const struct tw_loop *l, const struct tw_target *t, struct twir_module *m, struct loop *x)
-{
-	int64_t directions, bytes = 0, l2 = t->l2_bytes > 0 ? t->l2_bytes : 256 << 10;
-	if (l->ncarried < 1 || l->ntasks < 1 || l->carried[0].in->rank != RANK)
-		return false;
-	const struct twir_tensor *first = l->carried[0].in;
-	*x = (struct loop){.l = l, .m = m, .t = t, .directions = first->shape[DIRECTION], .batch = first->shape[ROW]};
-	if (!twir_const_int(x->directions, &directions))
-		return false;
-	for (int k = 0; k < l->ntasks; k++)
-		if (!is_plain(l->tasks[k]))
-			return false;
-	if (!list_inner(x) || !in_place(x))
-		return false;
-	for (int k = 0; k < l->ntasks; k++) {
-		struct mm_problem p;
-		int64_t of_product = 0;
-		if (tw_has_fold(l->tasks[k]->anchor->value) && !is_product(x, l->tasks[k], &p, &of_product))
-			return false;
-		bytes += of_product;
-	}
-	/* What does not fit beside other things is better shared out among cores, step by step. */
-	return bytes <= l2 / 4 * 3;
-}
-
-bool tw_loop_serves(const struct tw_loop *l, const struct tw_target *t, struct twir_module *m)
-{
-	struct loop x;
-	return match(l, t, m, &x);
-}
 
 /* --- definitions of a chunk --- */
 
@@ -188,37 +37,37 @@ struct turn {
 static E row_of(const struct turn *t)
 {
 	struct twir_module *m = t->f->x->m;
-	return twir_add(m, t->f->first, twir_var(m, t->to->axes[ROW]));
+	return twir_add(m, t->f->first, twir_var(m, t->to->axes[LOOP_ROW]));
 }
 
 static E turn_expr(struct twir_rewriter *r, E e)
 {
 	const struct turn *t = r->user;
 	if (e->kind == TWIR_Load) {
-		const int i = inner_of(t->f->x, e->u.tensor);
+		const int i = loop_inner(t->f->x, e->u.tensor);
 		if (i < 0)
 			return e;
-		const E at[] = {twir_var(r->m, t->to->axes[DIRECTION]), twir_var(r->m, t->to->axes[ROW]),
-				e->arg[ELEMENT]};
-		return twir_load(r->m, t->f->made[i], RANK, at);
+		const E at[] = {twir_var(r->m, t->to->axes[LOOP_DIRECTION]), twir_var(r->m, t->to->axes[LOOP_ROW]),
+				e->arg[LOOP_ELEMENT]};
+		return twir_load(r->m, t->f->made[i], LOOP_RANK, at);
 	}
-	for (int d = 0; e->kind == TWIR_Var && d < RANK; d++)
+	for (int d = 0; e->kind == TWIR_Var && d < LOOP_RANK; d++)
 		if (e->u.var == t->from->axes[d])
-			return d == ROW ? row_of(t) : twir_var(r->m, t->to->axes[d]);
+			return d == LOOP_ROW ? row_of(t) : twir_var(r->m, t->to->axes[d]);
 	return e;
 }
 
 static struct twir_compute *of_chunk(const struct form *f, const struct twir_compute *c)
 {
 	struct twir_module *m = f->x->m;
-	const int i = inner_of(f->x, c->out);
+	const int i = loop_inner(f->x, c->out);
 	if (i < 0) /* from outside: the same for all rows, or read at the chunk's */
 		return (struct twir_compute *)c;
 	struct twir_compute *made = ARENA_NEW(m->arena, struct twir_compute);
 	*made = *c;
 	made->out = f->made[i];
-	made->axes = ARENA_ARRAY(m->arena, struct twir_var *, RANK);
-	for (int d = 0; d < RANK; d++)
+	made->axes = ARENA_ARRAY(m->arena, struct twir_var *, LOOP_RANK);
+	for (int d = 0; d < LOOP_RANK; d++)
 		made->axes[d] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "i");
 	struct turn t = {f, c, made};
 	struct twir_rewriter r;
@@ -247,7 +96,7 @@ static E move_load(struct twir_rewriter *r, E e)
 	const struct form *f = r->user;
 	for (int i = 0; e->kind == TWIR_Load && i < f->x->ninner; i++)
 		if (e->u.tensor == f->made[i])
-			return twir_load(r->m, f->scratch[i], RANK - 1, e->arg + ROW);
+			return twir_load(r->m, f->scratch[i], LOOP_RANK - 1, e->arg + LOOP_ROW);
 	return e;
 }
 
@@ -257,9 +106,9 @@ static struct twir_stmt *move_store(struct twir_rewriter *r, const struct twir_s
 	for (int i = 0; s->kind == TWIR_STORE && i < f->x->ninner; i++) {
 		if (s->u.store.tensor != f->made[i])
 			continue;
-		const E at[] = {twir_rewrite_expr(r, s->u.store.index[ROW]),
-				twir_rewrite_expr(r, s->u.store.index[ELEMENT])};
-		return twir_store(r->m, f->scratch[i], RANK - 1, at, twir_rewrite_expr(r, s->u.store.value), NULL);
+		const E at[] = {twir_rewrite_expr(r, s->u.store.index[LOOP_ROW]),
+				twir_rewrite_expr(r, s->u.store.index[LOOP_ELEMENT])};
+		return twir_store(r->m, f->scratch[i], LOOP_RANK - 1, at, twir_rewrite_expr(r, s->u.store.value), NULL);
 	}
 	return NULL;
 }
@@ -299,9 +148,10 @@ static struct twir_stmt *elements(const struct form *f, const struct tw_task *t)
 	struct twir_subst s;
 	twir_subst_init(&s, m);
 	const E at[] = {f->x->direction, n.at[0], n.at[1]};
-	for (int d = 0; d < RANK; d++)
+	for (int d = 0; d < LOOP_RANK; d++)
 		twir_subst_set(&s, c->axes[d], at[d]);
-	return over(f, &n, c->out->shape[ELEMENT], twir_store(m, c->out, RANK, at, twir_subst_expr(&s, value), NULL));
+	return over(f, &n, c->out->shape[LOOP_ELEMENT],
+		    twir_store(m, c->out, LOOP_RANK, at, twir_subst_expr(&s, value), NULL));
 }
 
 /* The point for a product of all forms that there are. */
@@ -351,7 +201,7 @@ static struct twir_stmt *product(struct form *f, const struct tw_task *t, const 
 	twir_subst_init(&s, m);
 	for (int i = nest->u.formap.n - 1; i >= 0; i--) {
 		struct twir_var *v = nest->u.formap.vars[i];
-		if (i < p.nbatch && p.batch[i] == DIRECTION)
+		if (i < p.nbatch && p.batch[i] == LOOP_DIRECTION)
 			twir_subst_set(&s, v, f->x->direction);
 		else
 			rest = tw_for(m, v, nest->u.formap.map->extent[i], rest);
@@ -367,16 +217,16 @@ static struct twir_stmt *copy(const struct form *f, struct twir_tensor *to, stru
 {
 	struct twir_module *m = f->x->m;
 	const struct nest n = nest_new(m);
-	E into[RANK + 1], source[RANK + 1];
+	E into[LOOP_RANK + 1], source[LOOP_RANK + 1];
 	const struct twir_tensor *const side[] = {to, from};
 	E *const at[] = {into, source};
 	for (int k = 0; k < 2; k++) {
 		int d = 0;
-		if (side[k]->rank == RANK + 1) /* the whole of slices */
+		if (side[k]->rank == LOOP_RANK + 1) /* the whole of slices */
 			at[k][d++] = twir_var(m, f->x->l->number);
-		if (side[k]->rank >= RANK)
+		if (side[k]->rank >= LOOP_RANK)
 			at[k][d++] = f->x->direction;
-		at[k][d++] = side[k]->rank >= RANK ? twir_add(m, f->first, n.at[0]) : n.at[0];
+		at[k][d++] = side[k]->rank >= LOOP_RANK ? twir_add(m, f->first, n.at[0]) : n.at[0];
 		at[k][d++] = n.at[1];
 	}
 	struct twir_stmt *body = twir_store(m, to, to->rank, into, twir_load(m, from, from->rank, source), NULL);
@@ -387,7 +237,8 @@ static bool reads_elsewhere(const struct twir_compute *c, const struct twir_tens
 {
 	E load;
 	const int n = tw_loads_of(c->value, t, &load);
-	return n > 1 || (n == 1 && !is_axis(load->arg[ELEMENT], c->axes[ELEMENT], c->out->shape[ELEMENT]));
+	return n > 1 ||
+	       (n == 1 && !loop_is_axis(load->arg[LOOP_ELEMENT], c->axes[LOOP_ELEMENT], c->out->shape[LOOP_ELEMENT]));
 }
 
 /* May the new state lie where the old one does? It may where nobody reads the old one later, nor at another element while the new one is made. */
@@ -418,8 +269,8 @@ static bool takes_over(const struct loop *x, const struct tw_loop_value *v)
 
 static struct twir_tensor *declare(struct form *f, const struct twir_tensor *t)
 {
-	const E shape[] = {twir_index(f->x->m, f->rows), t->shape[ELEMENT]};
-	struct twir_tensor *s = twir_tensor_new(f->x->m, t->base, t->type, RANK - 1, shape, TWIR_SHARED);
+	const E shape[] = {twir_index(f->x->m, f->rows), t->shape[LOOP_ELEMENT]};
+	struct twir_tensor *s = twir_tensor_new(f->x->m, t->base, t->type, LOOP_RANK - 1, shape, TWIR_SHARED);
 	twir_append(&f->declared, tw_declare(f->x->m, s));
 	return s;
 }
@@ -428,15 +279,15 @@ static void begin(struct form *f)
 {
 	struct loop *x = f->x;
 	for (int i = 0; i < x->ninner; i++) {
-		const E shape[] = {x->directions, twir_index(x->m, f->rows), x->inner[i]->shape[ELEMENT]};
-		f->made[i] = twir_tensor_new(x->m, x->inner[i]->base, x->inner[i]->type, RANK, shape, TWIR_TENSOR);
+		const E shape[] = {x->directions, twir_index(x->m, f->rows), x->inner[i]->shape[LOOP_ELEMENT]};
+		f->made[i] = twir_tensor_new(x->m, x->inner[i]->base, x->inner[i]->type, LOOP_RANK, shape, TWIR_TENSOR);
 	}
 	for (int i = 0; i < x->l->ncarried; i++) {
 		const struct tw_loop_value *v = &x->l->carried[i];
-		struct twir_tensor **in = &f->scratch[inner_of(x, v->in)];
+		struct twir_tensor **in = &f->scratch[loop_inner(x, v->in)];
 		*in = declare(f, v->in);
 		if (takes_over(x, v))
-			f->scratch[inner_of(x, v->out)] = *in;
+			f->scratch[loop_inner(x, v->out)] = *in;
 	}
 	for (int i = 0; i < x->ninner; i++)
 		if (!f->scratch[i])
@@ -445,7 +296,7 @@ static void begin(struct form *f)
 
 static struct twir_tensor *place(const struct form *f, const struct twir_tensor *t)
 {
-	return f->scratch[inner_of(f->x, t)];
+	return f->scratch[loop_inner(f->x, t)];
 }
 
 /* All steps for the chunk. stage: of products, points */
@@ -577,7 +428,7 @@ static struct twir_program *schedule(struct loop *x, struct tw_launch *out)
 void tw_loop_schedule(const struct tw_task *task, const struct tw_target *t, struct tw_launch *out)
 {
 	struct loop x;
-	TW_CHECK(match(task->loop, t, task->m, &x), "a loop that is none was scheduled");
+	TW_CHECK(loop_match(task->loop, t, task->m, &x), "a loop that is none was scheduled");
 	x.task = task;
 	struct tw_kernel k = {.program = schedule(&x, out), .schedule = "loop"};
 	vec_push(task->m->arena, &out->kernels, k);
