@@ -16,7 +16,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 DONE = ".complete"
-VERSION = "5"  # to be increased when other cases are written
+VERSION = "6"  # to be increased when other cases are written
 
 
 def weights(rng, shape, signed, by_column):
@@ -177,7 +177,20 @@ def scan_in_scan(rng):
     return [node], {"zero": np.zeros(2, np.float32)}, inputs
 
 
-CASES.update({"scan8": scan_of_a_batch(), "scan8_backwards": scan_of_a_batch(0, 1), "scan_in_scan": scan_in_scan,
+def n_grams(mode, shape, skips, least, most, kind=np.int64):
+    """n-grams of one to three numbers in mixed columns; few numbers, so that many occur."""
+    def make(rng):
+        pool = [3, 1, 0, 2, 1, 2, 2, 2, 0, 3, 1, 2, 3, 0, 0, 2]  # four of one, three of two, two of three
+        node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], mode=mode, max_skip_count=skips, min_gram_length=least,
+                                max_gram_length=most, ngram_counts=[0, 4, 10], ngram_indexes=[4, 0, 7, 2, 1, 8, 3, 6, 5],
+                                pool_int64s=pool, weights=[float(w) for w in rng.uniform(0.5, 2, 9)])
+        return [node], {}, {"x": rng.integers(0, 4, shape).astype(kind)}, 17
+    return make
+
+
+CASES.update({"n_grams": n_grams("TF", (40,), 0, 1, 3), "n_grams_skipping": n_grams("TF", (3, 25), 4, 1, 3, np.int32),
+              "n_grams_of_two": n_grams("TFIDF", (2, 30), 1, 2, 2), "n_grams_there": n_grams("IDF", (2, 9), 2, 1, 2),
+              "n_grams_longer_than_the_row": n_grams("TF", (2, 2), 3, 1, 3), "scan8": scan_of_a_batch(), "scan8_backwards": scan_of_a_batch(0, 1), "scan_in_scan": scan_in_scan,
               "range_counted": counted(100), "range_counted_beyond_the_guess": counted(1500), "range_counted_none": counted(0),
               "range_down": stepped(10, -7, -3, np.int64), "range_empty": stepped(5, 5, 1, np.int32),
               "range_halves": stepped(-1, 2, 0.5, np.float32), "range_doubles": stepped(3, 800, 0.25, np.float64)})
