@@ -279,7 +279,10 @@ static bool meets_another(struct grouping *x, int i, int user)
 		return false;
 	tw_loaded_tensors(x->a, u->c->value, &loaded, &n);
 	for (int k = 0; k < n; k++) {
-		const int other = bytes_behind(x, loaded[k]);
+		const int other = bytes_behind(x, loaded[k]), sum = group_producer_of(x, loaded[k]);
+		if (sum > i && x->def[sum].anchor && x->def[sum].users.n == 1 &&
+		    group_invertible(x, u->c, loaded[k])) /* the other one's, which has vanished */
+			return true;
 		if (other > i && x->def[other].c && !x->def[other].anchor &&
 		    twir_scalar_bytes(x->def[other].c->out->type) == 1 && group_serves_an_anchor(x, other, 0, NULL))
 			return true;
