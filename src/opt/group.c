@@ -313,8 +313,8 @@ static bool may_vanish_into(struct grouping *x, int i, int user)
 		return false; /* it may become a part */
 	if (p->constant && !u->constant && own.loads > 0 && !(cost == 0 && own.conds == 0))
 		return false; /* computed once, at compile time */
-	if (p->constant && loads > 0 && is_lookup(load))
-		return false;
+	if (p->constant && own.loads == 0 && cost > 2 && loads > 0 && is_lookup(load))
+		return false; /* a table */
 	if (loads == 0 || (theirs.loads + own.loads > 64))
 		return false;
 	if (own.loads == 0 && cost <= 2)
