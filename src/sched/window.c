@@ -3,7 +3,8 @@
  * once, since the innermost window axis is written out. Tiles inside the borders go without the guards that padding needs.
  *
  * A known number of pixels is divided evenly when the program is made; an unknown one at run time, and a branch takes the code for a tile's length: 28 pixels are
- * 4 tiles of 7 either way. There is code for all lengths that more pixels than half a tile are divided into; what is shorter goes pixel by pixel.
+ * 4 tiles of 7 either way. Tiles but the last are equally long, which is little arithmetic in every index. There is code for all lengths from half a tile's; what
+ * is shorter goes pixel by pixel.
  *
  * In: an anchor with one fold of constant, few taps. Constants that lanes would gather are laid out anew at compile time. */
 #include "sched/window.h"
@@ -355,13 +356,11 @@ static struct twir_stmt *pixel_by_pixel(const struct tw_window *w, const struct 
 static struct twir_stmt *open_tile(struct tw_window *w, const struct guards *g, const struct twir_expr *pixel)
 {
 	struct twir_module *m = w->m;
-	const struct twir_expr *one = twir_index(m, 1), *zero = twir_index(m, 0), *all = w->nest.extent[w->pixel];
-	const struct twir_expr *tiles = twir_max(m, one, twir_ceildiv(m, all, twir_index(m, w->pixels)));
-	const struct twir_expr *low = twir_div(m, all, tiles), *longer = twir_mod(m, all, tiles), *length;
-	const struct twir_expr *begin = twir_add(m, twir_mul(m, pixel, low), twir_min(m, pixel, longer));
-	struct twir_stmt *body = tw_let_new(m, "w0", begin, &w->w0);
-	const struct twir_expr *more = twir_cond(m, twir_lt(m, pixel, longer), one, zero);
-	twir_append(&body, tw_let_new(m, "length", twir_add(m, low, more), &length));
+	const struct twir_expr *all = w->nest.extent[w->pixel], *length;
+	const struct twir_expr *tiles = twir_ceildiv(m, all, twir_index(m, w->pixels));
+	const struct twir_expr *share = twir_ceildiv(m, all, twir_max(m, twir_index(m, 1), tiles));
+	struct twir_stmt *body = tw_let_new(m, "w0", twir_mul(m, pixel, share), &w->w0);
+	twir_append(&body, tw_let_new(m, "length", twir_min(m, share, twir_sub(m, all, w->w0)), &length));
 	w->left[0] = length;
 	struct twir_stmt *tiles_of = pixel_by_pixel(w, g, length);
 	for (int64_t n = (w->pixels + 1) / 2; n <= w->pixels; n++)
