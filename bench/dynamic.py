@@ -3,13 +3,15 @@
 
 usage: dynamic.py [--tilewright PATH] [--prepare] [--rounds 4] [--ms 200] [--kernels N] [--over RATIO] CASE ...
 
-CASE is a name of tools/models.py, timed at sizes of tools/model_inputs.py (NAME@0,2: at the first and the third of them;
-NAME alone: at the first two), or FILE:SYMBOL=N,.. with sizes for the symbols of an ONNX file, whose inputs are random then.
+CASE is a name of tools/models.py, timed at sizes of tools/model_inputs.py (NAME@0,2: at the first and the third of
+them; NAME alone: at the first two), or FILE:SYMBOL=N,.. with sizes for the symbols of an ONNX file, whose inputs are
+random then.
 
 Each round runs both forms in fresh processes, one thread, some MS milliseconds of runs each; which goes first changes.
-Printed are the ratio of the least times of all rounds and the median of the rounds' ratios of medians: above 1 the form
-with open sizes is slower. --kernels prints the N steps (or steps that together do the same nodes) whose least times differ
-most; --over does so only for cases whose two ratios are both above it. --prepare only compiles what is not in the cache.
+Printed are the ratio of the least times of all rounds and the median of the rounds' ratios of medians: above 1 the
+form with open sizes is slower. --kernels prints the N steps (or steps that together do the same nodes) whose least
+times differ most; --over does so only for cases whose two ratios are both above it. --prepare only compiles what is
+not in the cache.
 """
 import argparse
 import json
@@ -64,13 +66,13 @@ def random_input(sizes, ports):
     return made
 
 
-STEP = re.compile(r" *([\d.]+) +[\d.]+ +[\d.e+]+ +[-\d.]+ +[-\d.]+ +[-\d.]+ +[-\d.]+ +[-a-z]+ +(\d+) +(\S+) +(.*?) +(\S+) +(\S+)$")
+STEP = re.compile(r" *([\d.]+) +[\d.]+ +[\d.e+]+( +[-\d.]+){4} +[-a-z]+ +(\d+) +(\S+) +(.*?) +(\S+) +(\S+)$")
 
 
 def steps_of(table):
     """{step: (least ms, program, schedule, sizes, nodes)} of what bench --profile prints."""
     found = [STEP.match(line) for line in table.splitlines()]
-    return {int(f[2]): (float(f[1]), f[3], f[4], f[5], f[6].split("+")) for f in found if f}
+    return {int(f[3]): (float(f[1]), f[4], f[5], f[6], f[7].split("+")) for f in found if f}
 
 
 class Case:
@@ -80,18 +82,20 @@ class Case:
         always = run_models.FIX.get(label, {})
         self.args, self.path, self.fixed = args, path, []
         self.options = [w for s, n in always.items() for w in ("--fix", "%s=%d" % (s, n))]
-        symbols = {d: n for name, array in inputs.items() for d, n in zip(ports[name][1], array.shape) if isinstance(d, str)}
+        pairs = [pair for name, array in inputs.items() for pair in zip(ports[name][1], array.shape)]
+        symbols = {d: n for d, n in pairs if isinstance(d, str)}
         for k, (name, array) in enumerate(inputs.items()):
             file = os.path.join(folder, "%d.npy" % k)
             np.save(file, array)
             self.options += ["-i", "%s=%s" % (name, file)]
         for symbol, n in (pair for pair in symbols.items() if pair[0] not in always):
             self.fixed += ["--fix", "%s=%d" % (symbol, n)]
-        self.label = "%-20s %-24s" % (label, ",".join("%s=%d" % (s.split(".")[-1], n) for s, n in symbols.items())[-24:])
+        sizes = ",".join("%s=%d" % (s.split(".")[-1], n) for s, n in symbols.items())
+        self.label = "%-20s %-24s" % (label, sizes[-24:])
 
     def bench(self, fix, *options):
-        words = [self.args.tilewright, "bench", self.path, *self.options, *(self.fixed if fix else []), "--threads", "1",
-                 "--json", *options]
+        words = [self.args.tilewright, "bench", self.path, *self.options, *(self.fixed if fix else []),
+                 "--threads", "1", "--json", *options]
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
             print("%s failed: %s\n%s" % (self.label, " ".join(words), done.stderr[-600:]), flush=True)

@@ -282,6 +282,14 @@ void tw_nest_order_loads(struct tw_nest *n, int lanes)
 	}
 }
 
+/* Of an axis that is not empty: for choices alone. */
+static void see_divisor(void *arg, const struct twir_expr *e)
+{
+	struct twir_facts *f = arg;
+	if ((e->kind == TWIR_Div || e->kind == TWIR_Mod) && e->type.scalar == TWIR_INDEX)
+		twir_facts_assume(f, twir_lt(f->m, twir_index(f->m, 0), e->arg[1]));
+}
+
 int tw_nest_across(struct tw_nest *n)
 {
 	struct load_list l = {.a = n->m->arena};
@@ -289,6 +297,8 @@ int tw_nest_across(struct tw_nest *n)
 	int best = -1, most = 0;
 	twir_visit_expr(n->value, list_load, &l);
 	twir_facts_init(&f, n->m);
+	for (int k = 0; k < l.loads.n; k++)
+		twir_visit_expr(l.loads.at[k], see_divisor, &f);
 	for (int i = 0; i + 1 < n->rank; i++) {
 		int found = 0;
 		for (int k = 0; k < l.loads.n; k++) {

@@ -492,6 +492,29 @@ static void order_of_symbols(void **state)
 	arena_free(a);
 }
 
+/* An open image whose channels lie last, read as rows of pixels: what lies side by side is across the last axis. */
+static void across_symbols(void **state)
+{
+	(void)state;
+	struct tw_arena *a = arena_new();
+	struct twir_module *m = twir_module_new(a);
+	const struct twir_expr *s = twir_var(m, twir_symbol(m, "s")), *two = twir_index(m, 2);
+	const struct twir_expr *w = twir_div(m, twir_add(m, s, twir_index(m, 1)), two);
+	const struct twir_expr *image[] = {twir_index(m, 32), w, w}, *shape[] = {image[0], twir_mul(m, w, w)};
+	const struct twir_expr *stride[] = {twir_index(m, 1), twir_mul(m, w, image[0]), image[0]};
+	struct twir_tensor *t = twir_tensor_new(m, "t", TWIR_F32, 3, image, TWIR_TENSOR);
+	struct twir_var *axis[2];
+	struct tw_nest nest;
+	t->layout = twir_layout_strides(m, 3, stride);
+	for (int d = 0; d < 2; d++)
+		axis[d] = twir_var_new(m, TWIR_AXIS, twir_scalar_type(TWIR_INDEX), "k");
+	const struct twir_expr *pixel = twir_var(m, axis[1]);
+	const struct twir_expr *at[] = {twir_var(m, axis[0]), twir_div(m, pixel, w), twir_mod(m, pixel, w)};
+	tw_nest_init(&nest, m, 2, axis, shape, twir_load(m, t, 3, at));
+	assert_int_equal(tw_nest_across(&nest), 0);
+	arena_free(a);
+}
+
 /* The core items of the rule-based schedule for a definition in the module, with n = 1. */
 static int64_t items(struct twir_module *m, const char *text)
 {
@@ -524,9 +547,9 @@ static void items_of_symbols(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case),      cmocka_unit_test(every_point),
-					   cmocka_unit_test(every_height),    cmocka_unit_test(model),
-					   cmocka_unit_test(fold_order),      cmocka_unit_test(order_of_symbols),
-					   cmocka_unit_test(items_of_symbols)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_case),     cmocka_unit_test(every_point),
+					   cmocka_unit_test(every_height),   cmocka_unit_test(model),
+					   cmocka_unit_test(fold_order),     cmocka_unit_test(order_of_symbols),
+					   cmocka_unit_test(across_symbols), cmocka_unit_test(items_of_symbols)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
