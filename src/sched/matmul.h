@@ -28,7 +28,7 @@ struct mm_words {
 	const struct twir_expr *a_zero, *b_zero;    /* i32; NULL: 0 */
 	const struct twir_expr *terms;		    /* products of bytes in a sum */
 	struct twir_tensor *row_sums, *column_sums; /* of bytes; NULL: no need of them */
-	struct twir_compute *planes; /* makes words of a's bytes, by a kernel before; NULL: none */
+	struct twir_compute *planes;		    /* makes words of a's bytes, by a kernel before; NULL: none */
 };
 
 /* C[.., i, j] = epilogue(sum over k.. of A(.., i, k..) * B(.., k.., j)): i may be missing; other axes are batches. */
