@@ -16,7 +16,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 DONE = ".complete"
-VERSION = "6"  # to be increased when other cases are written
+VERSION = "7"  # to be increased when other cases are written
 
 
 def weights(rng, shape, signed, by_column):
@@ -142,6 +142,17 @@ def stepped(start, limit, delta, kind):
     return make
 
 
+def sliced_from(value, answer):
+    """A slice that begins at (value - 7) / 2, counted from the end where that is negative; division goes to zero."""
+    def make(rng):
+        x = rng.standard_normal((9, 3)).astype(np.float32)
+        nodes = [helper.make_node("Sub", ["value", "seven"], ["less"]), helper.make_node("Div", ["less", "two"], ["start"]),
+                 helper.make_node("Slice", ["x", "start", "end"], ["y"])]
+        constants = {name: np.array([v], np.int64) for name, v in (("seven", 7), ("two", 2), ("end", 100))}
+        return nodes, constants, {"x": x, "value": np.array([value], np.int64)}, 17, {"y": x[answer:]}
+    return make
+
+
 def body(name, nodes, inputs, outputs):
     value = lambda k, shape: helper.make_tensor_value_info(k, TensorProto.FLOAT, shape)
     return helper.make_graph(nodes, name, [value(*i) for i in inputs], [value(*o) for o in outputs])
@@ -188,7 +199,8 @@ def n_grams(mode, shape, skips, least, most, kind=np.int64):
     return make
 
 
-CASES.update({"n_grams": n_grams("TF", (40,), 0, 1, 3), "n_grams_skipping": n_grams("TF", (3, 25), 4, 1, 3, np.int32),
+CASES.update({"sliced_from_the_end": sliced_from(4, -1), "sliced_from_the_front": sliced_from(10, 1),
+              "n_grams": n_grams("TF", (40,), 0, 1, 3), "n_grams_skipping": n_grams("TF", (3, 25), 4, 1, 3, np.int32),
               "n_grams_of_two": n_grams("TFIDF", (2, 30), 1, 2, 2), "n_grams_there": n_grams("IDF", (2, 9), 2, 1, 2),
               "n_grams_longer_than_the_row": n_grams("TF", (2, 2), 3, 1, 3), "scan8": scan_of_a_batch(), "scan8_backwards": scan_of_a_batch(0, 1), "scan_in_scan": scan_in_scan,
               "range_counted": counted(100), "range_counted_beyond_the_guess": counted(1500), "range_counted_none": counted(0),

@@ -192,6 +192,15 @@ static struct value float_binary(struct evaluator *v, const struct twir_expr *e,
 	return unknown;
 }
 
+/* A model's division goes to zero, that of sizes down: of a negative number by a positive one. */
+static const struct twir_expr *truncated(struct twir_module *m, enum twir_kind kind, const struct twir_expr *a,
+					 const struct twir_expr *b)
+{
+	const struct twir_expr *zero = twir_index(m, 0), *minus = twir_sub(m, zero, a);
+	return twir_select(m, twir_lt(m, a, zero), twir_sub(m, zero, twir_binary(m, kind, minus, b)),
+			   twir_binary(m, kind, a, b));
+}
+
 static struct value int_binary(struct evaluator *v, const struct twir_expr *e, const struct twir_expr *a,
 			       const struct twir_expr *b)
 {
@@ -201,6 +210,8 @@ static struct value int_binary(struct evaluator *v, const struct twir_expr *e, c
 	if ((e->kind == TWIR_Div || e->kind == TWIR_Mod) && e->type.scalar != TWIR_INDEX) {
 		if (consts && cb != 0 && cb != -1)
 			return of_int(v, twir_index(m, e->kind == TWIR_Div ? ca / cb : ca % cb));
+		if (!not_negative(v, a) && twir_const_int(b, &cb) && cb > 0)
+			return of_int(v, truncated(m, (enum twir_kind)e->kind, a, b));
 		if (!not_negative(v, a) || !not_negative(v, b))
 			return unknown;
 	}
