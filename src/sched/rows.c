@@ -183,13 +183,31 @@ static struct twir_stmt *lane_region(struct maker *k, const struct twir_map *til
 	return tw_formap(k->m, 1, &j, tile, 1, LANE, bound ? &bound : NULL, twir_subst_block(&s, body));
 }
 
+/* for the elements of a row { body }, with lanes over rows: of the last axis in pieces, each followed by after, where there is something to do after. */
+static struct twir_stmt *in_pieces(struct maker *k, struct twir_stmt *body, struct twir_stmt *after)
+{
+	struct twir_module *m = k->m;
+	const struct row_plan *p = k->p;
+	const int last = p->inner.rank - 1;
+	struct twir_subst s;
+	struct twir_var *inner = tw_loop_var(m, "k"), *piece = tw_loop_var(m, "piece");
+	const E extent = p->inner.extent[last], length = twir_index(m, tw_piece_of_terms(tw_size_or(extent, -1)));
+	const E first = twir_mul(m, twir_var(m, piece), length);
+	twir_subst_init(&s, m);
+	twir_subst_set(&s, p->inner.var[last], twir_add(m, first, twir_var(m, inner)));
+	body = tw_for(m, inner, twir_min(m, length, twir_sub(m, extent, first)), twir_subst_block(&s, body));
+	twir_append(&body, after);
+	return tw_for(m, piece, twir_ceildiv(m, extent, length), body);
+}
+
 /* for the elements of a row { body } */
-static struct twir_stmt *row_loop(struct maker *k, const struct twir_map *tile, int unroll, struct twir_stmt *body)
+static struct twir_stmt *row_loop(struct maker *k, const struct twir_map *tile, int unroll, struct twir_stmt *body,
+				  struct twir_stmt *after)
 {
 	struct twir_module *m = k->m;
 	const struct row_plan *p = k->p;
 	struct twir_subst s;
-	const int seq = p->along ? p->inner.rank - 1 : p->inner.rank;
+	const int seq = p->inner.rank - (p->along || after);
 	struct twir_var *vars[TWIR_MAX_RANK];
 	if (p->along) {
 		const E step = twir_index(m, (int64_t)unroll * p->lanes),
@@ -208,7 +226,10 @@ static struct twir_stmt *row_loop(struct maker *k, const struct twir_map *tile, 
 		body = tw_for(m, t, twir_ceildiv(m, extent, step), body);
 	} else {
 		const E size = p->over.extent[p->over.rank - 1];
-		body = lane_region(k, tile, twir_sub(m, size, twir_var(m, k->first)), body);
+		const E rows = twir_sub(m, size, twir_var(m, k->first));
+		body = lane_region(k, tile, rows, body);
+		if (after)
+			body = in_pieces(k, body, lane_region(k, tile, rows, after));
 	}
 	twir_subst_init(&s, m);
 	for (int i = 0; i < seq; i++) {
@@ -393,6 +414,36 @@ static struct twir_stmt *phase_body(struct maker *k, int phase)
 	return body;
 }
 
+enum { LONG_ROW = 128 };
+
+/* Lanes over rows: one accumulator of a long row loses bits with every term. What takes the sums of its pieces is declared; the result adds them up. */
+static struct twir_stmt *sum_pieces(struct maker *k, int phase, struct twir_stmt **out)
+{
+	struct twir_module *m = k->m;
+	const struct row_plan *p = k->p;
+	struct twir_stmt *after = NULL;
+	const E j = twir_var(m, k->j);
+	int64_t all = 1;
+	for (int i = 0; i < p->inner.rank && all <= LONG_ROW; i++)
+		all *= tw_size_or(p->inner.extent[i], LONG_ROW + 1);
+	for (int i = 0; i < p->n; i++)
+		for (int f = 0; f < p->part[i].nfolds; f++) {
+			struct row_fold *fold = &p->part[i].fold[f];
+			if (fold->phase != phase)
+				continue;
+			fold->whole = NULL;
+			if (p->along || all <= LONG_ROW || p->inner.rank == 0 || fold->op != TWIR_Add ||
+			    !twir_is_float(fold->body->type.scalar))
+				continue;
+			const E zero = twir_neutral(m, fold->op, fold->body->type);
+			fold->whole = registers(k, "sum", k->tile, k->unroll, zero, out);
+			const E sum = twir_add(m, twir_load(m, fold->whole, 1, &j), twir_load(m, fold->partial, 1, &j));
+			twir_append(&after, twir_store(m, fold->whole, 1, &j, sum, NULL));
+			twir_append(&after, twir_store(m, fold->partial, 1, &j, zero, NULL));
+		}
+	return after;
+}
+
 static void run_phase(struct maker *k, int phase, struct twir_stmt **out)
 {
 	struct row_plan *p = k->p;
@@ -408,7 +459,7 @@ static void run_phase(struct maker *k, int phase, struct twir_stmt **out)
 				p->part[i].fold[f].partial = registers(
 					k, "part", tile, unroll,
 					twir_neutral(k->m, p->part[i].fold[f].op, p->part[i].fold[f].body->type), out);
-	struct twir_stmt *body = phase_body(k, phase);
+	struct twir_stmt *after = sum_pieces(k, phase, out), *body = phase_body(k, phase);
 	twir_append(out, k->declared);
 	if (p->along)
 		twir_append(out, k->before);
@@ -416,11 +467,15 @@ static void run_phase(struct maker *k, int phase, struct twir_stmt **out)
 		twir_append(out, lane_region(k, tile,
 					     twir_sub(k->m, p->over.extent[p->over.rank - 1], twir_var(k->m, k->first)),
 					     k->before));
-	twir_append(out, row_loop(k, tile, unroll, body));
+	twir_append(out, row_loop(k, tile, unroll, body, after));
 	for (int i = 0; i < p->n; i++)
-		for (int f = 0; f < p->part[i].nfolds; f++)
-			if (p->part[i].fold[f].phase == phase)
-				total(k, &p->part[i].fold[f], unroll, out);
+		for (int f = 0; f < p->part[i].nfolds; f++) {
+			struct row_fold *fold = &p->part[i].fold[f];
+			if (fold->phase != phase)
+				continue;
+			fold->partial = fold->whole ? fold->whole : fold->partial;
+			total(k, fold, unroll, out);
+		}
 }
 
 /* ---- rows to cores */

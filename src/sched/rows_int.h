@@ -12,6 +12,7 @@ struct row_fold {
 	struct twir_var *total;
 	int phase;		     /* of its loop; the result is known after it */
 	struct twir_tensor *partial; /* registers */
+	struct twir_tensor *whole; /* registers that take the sum of each piece of a long row, or NULL; then the sum */
 };
 
 struct row_part {

@@ -119,7 +119,7 @@ static struct twir_stmt *fold_loops(struct twir_module *m, const struct tw_nest 
 	return body;
 }
 
-enum { LONG_SUM = 128, LONG_AXIS = 512, PIECE = 64 };
+enum { LONG_SUM = 128, LONG_AXIS = 512 };
 
 /* One running sum of many floats loses bits: the error grows with their number. */
 static bool is_long_sum(const struct tw_nest *f, const struct twir_expr *fold)
@@ -169,17 +169,18 @@ static struct twir_stmt *fold_on_lanes(const struct rule *r, struct lane_fold *l
 	if (!is_long_sum(f, l->fold))
 		return fold_loops(m, f, f->rank, add_to(r, l, acc, l->element));
 	const int last = f->rank - 1;
+	const int64_t length = tw_piece_of_terms(tw_size_or(f->extent[last], -1));
 	const struct twir_expr *extent = f->extent[last], *element = l->element;
 	struct twir_var *inner = f->var[last], *piece = NULL;
 	if (last == 0 || !twir_const_int(extent, &size) || size > LONG_AXIS) {
 		piece = tw_loop_var(m, "piece");
 		inner = tw_loop_var(m, "k");
-		const struct twir_expr *first = twir_mul(m, twir_var(m, piece), twir_index(m, PIECE));
+		const struct twir_expr *most = twir_index(m, length), *first = twir_mul(m, twir_var(m, piece), most);
 		struct twir_subst s;
 		twir_subst_init(&s, m);
 		twir_subst_set(&s, f->var[last], twir_add(m, first, twir_var(m, inner)));
 		element = twir_subst_expr(&s, element);
-		extent = twir_min(m, twir_index(m, PIECE), twir_sub(m, extent, first));
+		extent = twir_min(m, most, twir_sub(m, extent, first));
 	}
 	struct twir_stmt *body = NULL;
 	struct twir_tensor *part = accumulator(m, "sum", l->fold, l->fold->type, l->step, l->tile, &body);
@@ -187,7 +188,7 @@ static struct twir_stmt *fold_on_lanes(const struct rule *r, struct lane_fold *l
 	twir_append(&body, tw_for(m, inner, extent, add_to(r, l, part, element)));
 	twir_append(&body, add_to(r, l, acc, twir_load(m, part, 1, &je)));
 	if (piece)
-		body = tw_for(m, piece, twir_ceildiv(m, f->extent[last], twir_index(m, PIECE)), body);
+		body = tw_for(m, piece, twir_ceildiv(m, f->extent[last], twir_index(m, length)), body);
 	return fold_loops(m, f, last, body);
 }
 

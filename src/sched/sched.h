@@ -211,6 +211,15 @@ static inline int64_t tw_sum_piece(int64_t n, int64_t about)
 	const int64_t pieces = (n + about / 2) / about;
 	return pieces < 2 ? 0 : tw_ceil_div(tw_ceil_div(n, pieces), 8) * 8;
 }
+/* How many of n terms, of which each costs a loop of its own, to add up at a stretch: the sums of the pieces are added up one after another too, and are fewer
+ * but larger. n < 0: unknown. */
+static inline int64_t tw_piece_of_terms(int64_t n)
+{
+	int64_t piece = 64;
+	while (piece < 4096 && piece * piece < 4 * n)
+		piece += 8;
+	return piece;
+}
 int tw_cost(const struct twir_expr *e); /* arithmetic operations an element costs; calls count 20 */
 int tw_loads_of(const struct twir_expr *e, const struct twir_tensor *t,
 		const struct twir_expr **one); /* distinct loads of t; one: some load of them */
