@@ -142,14 +142,10 @@ static void check_load(struct twird *d, int at, int declared)
 
 void twird_assign(struct twird *d)
 {
-	struct tw_map declared; /* tensor -> number of its event + 1 */
-	map_init(&declared, d->scratch);
 	for (int i = 0; i < d->events.n; i++) {
 		const struct twird_event *e = &d->events.at[i];
-		if (e->kind == TWIRD_DECLARE)
-			map_set_ptr(&declared, e->tensor, (void *)(uintptr_t)(i + 1));
-		const uintptr_t at = e->kind == TWIRD_LOAD ? (uintptr_t)map_get_ptr(&declared, e->tensor) : 0;
-		if (at)
-			check_load(d, i, (int)at - 1);
+		const int declared = e->kind == TWIRD_LOAD ? twird_declared(d, e->tensor) : -1;
+		if (declared >= 0)
+			check_load(d, i, declared);
 	}
 }

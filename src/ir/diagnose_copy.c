@@ -192,13 +192,9 @@ static void check(struct twird *d, int copy, int declared)
 
 void twird_copies(struct twird *d)
 {
-	struct tw_map declared; /* tensor -> number of its event + 1 */
-	map_init(&declared, d->scratch);
 	for (int i = 0; i < d->events.n; i++) {
 		const struct twird_event *e = &d->events.at[i];
-		if (e->kind == TWIRD_DECLARE)
-			map_set_ptr(&declared, e->tensor, (void *)(uintptr_t)(i + 1));
 		if (e->kind == TWIRD_STORE && e->stmt->u.store.async)
-			check(d, i, (int)(uintptr_t)map_get_ptr(&declared, e->tensor) - 1);
+			check(d, i, twird_declared(d, e->tensor));
 	}
 }

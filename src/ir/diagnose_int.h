@@ -56,6 +56,7 @@ struct twird {
 	const struct twir_stmt *stmt;
 	struct twir_facts facts; /* of the place of the walk */
 	struct tw_map differs;	 /* variable -> bits */
+	struct tw_map declared;	 /* tensor -> number of the event that declares it + 1; parameters have none */
 	bool gpu, too_large;
 };
 
@@ -66,6 +67,7 @@ const char *twird_access(struct twird *d, const struct twird_event *e); /* "A[i,
 
 /* diagnose_walk.c: fills events; proves bounds and looks for divergent barriers on the way */
 void twird_walk(struct twird *d);
+int twird_declared(const struct twird *d, const struct twir_tensor *t); /* the event that does; -1: a parameter */
 
 /* diagnose_trial.c: runs the program at a few small sizes in the interpreter: what it finds is certain */
 void twird_trial(struct twird *d);

@@ -60,6 +60,11 @@ static struct twird_event *event(struct twird *d, enum twird_kind kind)
 	return &d->events.at[d->events.n - 1];
 }
 
+int twird_declared(const struct twird *d, const struct twir_tensor *t)
+{
+	return (int)(uintptr_t)map_get_ptr(&d->declared, t) - 1;
+}
+
 static const struct twir_expr *add(struct twird *d, const struct twir_expr *a, int64_t b)
 {
 	return twir_add(d->m, a, twir_index(d->m, b));
@@ -341,6 +346,7 @@ static void statement(struct twird *d, const struct twir_stmt *s)
 		break;
 	case TWIR_DECLARE:
 		event(d, TWIRD_DECLARE)->tensor = s->u.declare.tensor;
+		map_set_ptr(&d->declared, s->u.declare.tensor, (void *)(uintptr_t)d->events.n);
 		break;
 	case TWIR_STORE:
 		store(d, s);
@@ -384,6 +390,7 @@ void twird_walk(struct twird *d)
 {
 	twir_facts_init(&d->facts, d->m);
 	map_init(&d->differs, d->scratch);
+	map_init(&d->declared, d->scratch);
 	for (int i = 0; i < d->p->nlevels; i++)
 		twird_below(&d->facts, twir_worker(d->m, d->p->levels[i]), twir_simplify(&d->facts, d->p->extents[i]));
 	block(d, d->p->body);

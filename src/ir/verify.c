@@ -549,17 +549,23 @@ static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 	}
 }
 
-static void check_block(struct twir_verifier *v, const struct twir_stmt *list)
+void twir_verify_block(struct twir_verifier *v, const struct twir_stmt *list,
+		       void (*check)(struct twir_verifier *v, const struct twir_stmt *s))
 {
 	const int mark = v->scope.n;
 	const struct twir_stmt *outer = v->stmt;
 	if (++v->depth > 1000)
 		twir_verify_fail(v, "blocks are nested too deeply");
 	for (const struct twir_stmt *s = list; s; s = s->next)
-		check_stmt(v, s);
+		check(v, s);
 	v->depth--;
 	v->stmt = outer;
 	twir_verify_unbind(v, mark);
+}
+
+static void check_block(struct twir_verifier *v, const struct twir_stmt *list)
+{
+	twir_verify_block(v, list, check_stmt);
 }
 
 /* heads */

@@ -39,6 +39,9 @@ struct twir_verifier {
 _Noreturn void twir_verify_fail(struct twir_verifier *v, const char *fmt, ...) TW_PRINTF(2, 3);
 void twir_verify_bind(struct twir_verifier *v, const void *object, const char *name);
 void twir_verify_unbind(struct twir_verifier *v, int mark);
+/* Checks the statements of a block one by one; what they bind is bound in it alone. */
+void twir_verify_block(struct twir_verifier *v, const struct twir_stmt *list,
+		       void (*check)(struct twir_verifier *v, const struct twir_stmt *s));
 bool twir_verify_visible(const struct twir_verifier *v, const void *object);
 
 /* verify.c */

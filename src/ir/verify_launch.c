@@ -98,15 +98,7 @@ static void check_stmt(struct twir_verifier *v, const struct twir_stmt *s)
 
 static void check_block(struct twir_verifier *v, const struct twir_stmt *list)
 {
-	const int mark = v->scope.n;
-	const struct twir_stmt *outer = v->stmt;
-	if (++v->depth > 1000)
-		twir_verify_fail(v, "blocks are nested too deeply");
-	for (const struct twir_stmt *s = list; s; s = s->next)
-		check_stmt(v, s);
-	v->depth--;
-	v->stmt = outer;
-	twir_verify_unbind(v, mark);
+	twir_verify_block(v, list, check_stmt);
 }
 
 void twir_verify_launch(struct twir_module *m, const struct twir_launch *l, enum tw_code blame)
