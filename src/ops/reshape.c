@@ -39,7 +39,10 @@ static E quotient(struct tw_opctx *x, int na, E const *all, int ns, E const *som
 	for (int r = 0; r < n; r++)
 		if (!used[r])
 			p = twir_mul(x->m, p, rest[r]);
-	return tw_simplify(x, twir_div(x->m, tw_simplify(x, p), tw_simplify(x, by)));
+	p = tw_simplify(x, p);
+	by = tw_simplify(x, by);
+	/* A size of 1 is known as one, for broadcasting: the quotient is not, as far as sizes may be 0. */
+	return p == by ? twir_index(x->m, 1) : tw_simplify(x, twir_div(x->m, p, by));
 }
 
 /* Sizes that are known only at launch and may be 0 (copied) or -1 (what is left). */

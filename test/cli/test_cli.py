@@ -163,6 +163,14 @@ class Cli(unittest.TestCase):
         again = self.run_cli("run", m, "-i", "a=" + a, "-i", "b=" + b)  # from the cache
         self.assertEqual(text, again)
 
+    def test_size_that_is_one(self):
+        # What is left of a shape when its size is divided by itself is 1, whatever the symbol is: it stretches.
+        nodes = [node("Shape", ["x"], ["s"]), node("ReduceProd", ["s"], ["all"]), node("Concat", ["all", "rest"], ["shape"], int_attribute("axis", 0)),
+                 node("Reshape", ["x", "shape"], ["column"]), node("Add", ["column", "z"], ["y"])]
+        m = self.path("m.onnx", model(nodes, [value_info("x", F32, ("b", 6)), value_info("z", F32, ("n",))], [value_info("y", F32, ("r", "c"))],
+                                      [tensor("rest", I64, (1,), b"\xff" * 8)]))
+        self.assertRegex(self.run_cli("run", m, "--random", "1", "-d", "b=2", "-d", "n=3"), r"y  f32\[12, 3\]")
+
     def test_npy_variants(self):
         m, out = self.path("m.onnx", add_model()), self.path("out")
         big = struct.pack(">6f", 1, 2, 3, 4, 5, 6)
