@@ -14,17 +14,38 @@ struct twirs_memo *twirs_memo(struct twir_facts *f)
 	if (!s->memo) {
 		s->memo = ARENA_NEW(f->m->scratch, struct twirs_memo);
 		map_init(&s->memo->simple, f->m->scratch);
-		map_init(&s->memo->ranges, f->m->scratch);
-		map_init(&s->memo->proofs, f->m->scratch);
 		map_set(&s->memos, s->signature, s->memo);
 	}
 	return s->memo;
 }
 
-void twirs_sign(struct twir_facts *f, uint64_t a, uint64_t b)
+struct twirs_ground *twirs_ground(struct twir_facts *f)
+{
+	struct twirs_state *s = f->state;
+	if (s->on)
+		return s->on;
+	s->on = map_get(&s->grounds, s->ground);
+	if (!s->on) {
+		s->on = ARENA_NEW(f->m->scratch, struct twirs_ground);
+		map_init(&s->on->ranges, f->m->scratch);
+		map_init(&s->on->proofs, f->m->scratch);
+		map_set(&s->grounds, s->ground, s->on);
+	}
+	return s->on;
+}
+
+/* A condition holds. What follows from it is signed where it is learnt. */
+static void sign_known(struct twir_facts *f, uint64_t a, uint64_t b)
 {
 	f->state->signature = tw_hash_mix(tw_hash_mix(f->state->signature, a), b);
 	f->state->memo = NULL;
+}
+
+void twirs_sign(struct twir_facts *f, uint64_t a, uint64_t b)
+{
+	sign_known(f, a, b);
+	f->state->ground = tw_hash_mix(tw_hash_mix(f->state->ground, a), b);
+	f->state->on = NULL;
 }
 
 void twirs_push(struct twir_facts *f)
@@ -34,7 +55,8 @@ void twirs_push(struct twir_facts *f)
 				      .facts = s->facts.n,
 				      .undo = s->undo.n,
 				      .defs = s->defined.n,
-				      .signature = s->signature};
+				      .signature = s->signature,
+				      .ground = s->ground};
 	vec_push(f->m->scratch, &s->layers, l);
 }
 
@@ -52,6 +74,9 @@ void twirs_pop(struct twir_facts *f)
 		map_set_ptr(&s->defs, s->defined.at[--s->defined.n], NULL);
 	s->signature = l->signature;
 	s->memo = NULL;
+	if (s->ground != l->ground)
+		s->on = NULL;
+	s->ground = l->ground;
 }
 
 void twir_facts_init(struct twir_facts *f, struct twir_module *m)
@@ -64,6 +89,7 @@ void twir_facts_init(struct twir_facts *f, struct twir_module *m)
 	map_init(&f->state->defs, m->scratch);
 	map_init(&f->state->replaced, m->scratch);
 	map_init(&f->state->memos, m->scratch);
+	map_init(&f->state->grounds, m->scratch);
 	map_init(&f->state->seen, m->scratch);
 	twirs_push(f);
 }
@@ -75,8 +101,10 @@ static void changed_for_good(struct twir_facts *f, const struct twir_var *v)
 	if (!map_get_ptr(&s->seen, v))
 		return;
 	map_init(&s->memos, f->m->scratch);
+	map_init(&s->grounds, f->m->scratch);
 	map_init(&s->seen, f->m->scratch);
 	s->memo = NULL;
+	s->on = NULL;
 }
 
 static void set_range(struct twir_facts *f, const struct twir_var *v, struct twir_range to)
@@ -277,9 +305,12 @@ void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth)
 		const size_t bytes = offsetof(struct twirs_poly, t) + sizeof(q.t[0]) * (size_t)q.n;
 		bool known = false;
 		for (int k = 0; k < s->facts.n && !known; k++)
-			known = same(s->facts.at[k], &q);
+			known = same(s->facts.at[k].p, &q);
 		if (!known) {
-			vec_push(f->m->scratch, &s->facts, arena_copy(f->m->scratch, &q, bytes));
+			struct twirs_fact fact = {.p = arena_copy(f->m->scratch, &q, bytes)};
+			for (int k = 0; k < q.n; k++)
+				fact.terms[q.t[k].k < 0] |= twirs_bit(q.t[k].a[0]);
+			vec_push(f->m->scratch, &s->facts, fact);
 			twirs_sign(f, twirs_hash(&q), 1);
 		}
 		if (depth > 0)
@@ -335,7 +366,7 @@ bool twirs_assume(struct twir_facts *f, const struct twir_expr *cond, bool holds
 	if (cond->loads || cond->kind == TWIR_Const) /* memory may change */
 		return false;
 	vec_push(f->m->scratch, &f->known, holds ? cond : twirs_negate(f->m, cond));
-	twirs_sign(f, cond->id, holds);
+	sign_known(f, cond->id, holds);
 	if (twir_kind_flags((enum twir_kind)cond->kind) & TWIR_F_CMP)
 		learn_compare(f, cond, holds);
 	return true;

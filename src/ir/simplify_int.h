@@ -28,27 +28,39 @@ struct twirs_undo {
 
 struct twirs_layer { /* where the stacks stood when it began */
 	int known, facts, undo, defs;
-	uint64_t signature;
+	uint64_t signature, ground;
 };
 
 /* What was found out under one set of facts. */
 struct twirs_memo {
 	struct tw_map simple; /* expression -> simplified */
+};
+
+/* What does not depend on the conditions themselves, but on what follows from them. */
+struct twirs_ground {
 	struct tw_map ranges; /* expression -> struct twir_range */
 	struct tw_map proofs; /* hash of a polynomial -> itself when proved, else another pointer */
 };
 
+struct twirs_fact {
+	const struct twirs_poly *p; /* >= 0 */
+	uint64_t terms[2];	    /* bits of the first atoms of its terms above and below zero */
+};
+
 struct twirs_state {
 	VEC(struct twirs_layer) layers;
-	VEC(const struct twirs_poly *) facts; /* each is >= 0; definitions of lets are put in */
-	VEC(struct twirs_undo) undo;	      /* of twir_facts.ranges */
-	struct tw_map defs;		      /* let variable -> struct twirs_poly */
+	VEC(struct twirs_fact) facts; /* definitions of lets are put in */
+	VEC(struct twirs_undo) undo;  /* of twir_facts.ranges */
+	struct tw_map defs;	      /* let variable -> struct twirs_poly */
 	VEC(const struct twir_var *) defined;
 	struct tw_map replaced;	 /* let variable -> expression */
 	int nested;		 /* conditions assumed inside of expressions */
 	uint64_t signature;	 /* of all facts in force: equal ones share a memo */
 	struct twirs_memo *memo; /* of the signature; NULL: to be looked up */
 	struct tw_map memos;	 /* signature -> struct twirs_memo */
+	uint64_t ground;	 /* of facts, ranges and definitions alone */
+	struct twirs_ground *on; /* of that signature; NULL: to be looked up */
+	struct tw_map grounds;	 /* signature -> struct twirs_ground */
 	struct tw_map seen;	 /* variables that memos may speak of */
 };
 
@@ -71,6 +83,10 @@ const struct twir_expr *twirs_build_mono(struct twir_module *m, const struct twi
 bool twirs_is_index(const struct twir_expr *e);
 int64_t twirs_gcd(int64_t a, int64_t b);
 uint64_t twirs_hash(const struct twirs_poly *p);
+static inline uint64_t twirs_bit(const struct twir_expr *atom)
+{
+	return (uint64_t)1 << (atom->id & 63);
+}
 static inline struct twirs_mono twirs_number(int64_t k)
 {
 	return (struct twirs_mono){.k = k};
@@ -102,6 +118,7 @@ bool twirs_assume(struct twir_facts *f, const struct twir_expr *cond,
 void twirs_fact(struct twir_facts *f, const struct twirs_poly *p, int depth); /* p >= 0 from now on */
 void twirs_push(struct twir_facts *f);
 struct twirs_memo *twirs_memo(struct twir_facts *f);
+struct twirs_ground *twirs_ground(struct twir_facts *f);
 void twirs_sign(struct twir_facts *f, uint64_t a, uint64_t b); /* the facts in force have changed, by a and b */
 void twirs_pop(struct twir_facts *f);
 void twirs_define(struct twir_facts *f, const struct twir_var *v, const struct twir_expr *value);

@@ -41,15 +41,13 @@ bool twirs_mono_same(const struct twirs_mono *a, const struct twirs_mono *b)
 	return compare(a, b) == 0;
 }
 
-bool twirs_add_mono(struct twirs_poly *p, const struct twirs_mono *t)
+/* p += t, whose place is at `at` or behind; its place: terms that come after t go at or behind it. */
+static bool put_term(struct twirs_poly *p, const struct twirs_mono *t, int *from)
 {
-	if (t->n == 0)
-		return !__builtin_add_overflow(p->c, t->k, &p->c);
-	if (t->k == 0)
-		return true;
-	int at = 0, order = 1;
+	int at = *from, order = 1;
 	while (at < p->n && (order = compare(&p->t[at], t)) < 0)
 		at++;
+	*from = at;
 	if (at < p->n && order == 0) {
 		if (__builtin_add_overflow(p->t[at].k, t->k, &p->t[at].k))
 			return false;
@@ -65,6 +63,14 @@ bool twirs_add_mono(struct twirs_poly *p, const struct twirs_mono *t)
 	p->t[at] = *t;
 	p->n++;
 	return true;
+}
+
+bool twirs_add_mono(struct twirs_poly *p, const struct twirs_mono *t)
+{
+	int at = 0;
+	if (t->n == 0)
+		return !__builtin_add_overflow(p->c, t->k, &p->c);
+	return t->k == 0 || put_term(p, t, &at);
 }
 
 bool twirs_mono_mul(struct twirs_mono *r, const struct twirs_mono *a, const struct twirs_mono *b)
@@ -124,9 +130,26 @@ void twirs_mono_without(struct twirs_mono *r, const struct twirs_mono *a, int at
 	*r = m;
 }
 
+/* p += k * q: both are in order, so one walk finds all places. */
+static bool add_times(struct twirs_poly *p, const struct twirs_poly *q, int64_t k)
+{
+	int64_t c;
+	int at = 0;
+	if (__builtin_mul_overflow(k, q->c, &c) || __builtin_add_overflow(p->c, c, &p->c))
+		return false;
+	for (int i = 0; i < q->n && k != 0; i++) {
+		struct twirs_mono t = q->t[i];
+		if (__builtin_mul_overflow(t.k, k, &t.k) || !put_term(p, &t, &at))
+			return false;
+	}
+	return true;
+}
+
 bool twirs_add(struct twirs_poly *p, const struct twirs_poly *q, const struct twirs_mono *by)
 {
 	struct twirs_mono t = *by;
+	if (by->n == 0)
+		return add_times(p, q, by->k);
 	if (__builtin_mul_overflow(by->k, q->c, &t.k) || !twirs_add_mono(p, &t))
 		return false;
 	for (int k = 0; k < q->n; k++)

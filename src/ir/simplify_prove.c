@@ -113,20 +113,68 @@ static bool by_structure(struct proof *s, const struct twirs_poly *p, int depth)
 	return false;
 }
 
-/* p = scale * p - by * q >= 0 for some q >= 0 and by >= 0 that cancels a term of p with that sign? */
-static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct twirs_poly *q, bool negative, int depth)
+/* Terms of a polynomial that have no lower bound. A sum that has one left has none either. */
+struct loose {
+	int n, at[TWIRS_TERMS];
+};
+
+static void find_loose(struct proof *s, const struct twirs_poly *p, struct loose *l)
 {
+	l->n = 0;
+	for (int k = 0; k < p->n; k++)
+		if (twirs_range_mono(s->f, &p->t[k]).lo == INT64_MIN)
+			l->at[l->n++] = k;
+}
+
+/* Has each loose term of p one of by * q with the same atoms? */
+static bool meets_loose(const struct twirs_poly *p, const struct loose *l, const struct twirs_poly *q,
+			const struct twirs_mono *by)
+{
+	for (int k = 0; k < l->n; k++) {
+		const struct twirs_mono *t = &p->t[l->at[k]];
+		bool met = false;
+		for (int i = 0; i < q->n && !met; i++) {
+			struct twirs_mono product;
+			if (q->t[i].n + by->n != t->n)
+				continue;
+			met = by->n == 0 ? twirs_mono_same(&q->t[i], t)
+					 : !twirs_mono_mul(&product, &q->t[i], by) || twirs_mono_same(&product, t);
+		}
+		if (!met && (q->c == 0 || !twirs_mono_same(by, t))) /* nor its number */
+			return false;
+	}
+	return true;
+}
+
+/* Are a's atoms among b's? */
+static bool is_part(const struct twirs_mono *a, const struct twirs_mono *b)
+{
+	int j = 0;
+	for (int i = 0; i < b->n && j < a->n; i++)
+		j += b->a[i] == a->a[j];
+	return j == a->n;
+}
+
+/* p = scale * p - by * q >= 0 for some q >= 0 and by >= 0 that cancels a term of p with that sign? loose: of p, where
+ * ranges have to decide what is left (depth 1). */
+static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct loose *loose, const struct twirs_poly *q,
+		    bool negative, int depth)
+{
+	if (loose && loose->n > q->n + 1)
+		return false;
 	for (int i = 0; i < q->n; i++)
 		for (int k = 0; k < p->n; k++) {
 			const struct twirs_mono *tq = &q->t[i], *tp = &p->t[k];
 			if ((tq->k < 0) != negative || (tp->k < 0) != negative || tq->n > tp->n || tq->k == INT64_MIN ||
-			    tp->k == INT64_MIN)
+			    tp->k == INT64_MIN || !is_part(tq, tp))
 				continue;
 			struct twirs_mono part = *tq, by;
 			part.k = 1;
 			if (!twirs_mono_div(&by, tp, &part))
 				continue;
 			by.k = 1;
+			if (loose && !meets_loose(p, loose, q, &by))
+				continue;
 			if (by.n && sign_of(s->f, &by) < 1)
 				continue;
 			const int64_t kp = negative ? -tp->k : tp->k, kq = negative ? -tq->k : tq->k,
@@ -186,15 +234,23 @@ static int facts_of_atom(struct proof *s, const struct twir_expr *e, struct twir
 static bool by_facts(struct proof *s, const struct twirs_poly *p, bool negative, int depth)
 {
 	const struct twirs_state *state = s->f->state;
+	struct loose found, *loose = depth == 1 ? &found : NULL;
+	uint64_t atoms = 0;
+	if (loose)
+		find_loose(s, p, loose);
+	for (int k = 0; k < p->n; k++)
+		for (int i = 0; i < p->t[k].n && (p->t[k].k < 0) == negative; i++)
+			atoms |= twirs_bit(p->t[k].a[i]);
 	for (int k = state->facts.n - 1; k >= 0 && s->budget > 0; k--)
-		if (by_fact(s, p, state->facts.at[k], negative, depth))
+		if ((state->facts.at[k].terms[negative] & atoms) &&
+		    by_fact(s, p, loose, state->facts.at[k].p, negative, depth))
 			return true;
 	for (int k = 0; k < p->n && s->budget > 0; k++)
 		for (int i = 0; i < p->t[k].n; i++) {
 			struct twirs_poly q[2];
 			const int n = facts_of_atom(s, p->t[k].a[i], q);
 			for (int j = 0; j < n; j++)
-				if (by_fact(s, p, &q[j], negative, depth))
+				if (by_fact(s, p, loose, &q[j], negative, depth))
 					return true;
 		}
 	return false;
@@ -230,7 +286,7 @@ static bool by_extreme_of(struct proof *s, const struct twirs_poly *p, const str
 		struct twirs_poly least;
 		bool bounded = false;
 		for (int k = state->facts.n - 1; k >= 0 && s->budget > 0; k--) { /* v - L or U - v: p - size * fact */
-			const struct twirs_poly *q = state->facts.at[k];
+			const struct twirs_poly *q = state->facts.at[k].p;
 			struct twirs_poly product;
 			const struct twirs_mono *sign = up ? &minus : &one;
 			bool fits = false;
@@ -295,7 +351,7 @@ static bool has_cover(const struct proof *s, const struct twirs_poly *p, const s
 			return true;
 	}
 	for (int k = state->facts.n - 1; k >= 0; k--) {
-		const struct twirs_poly *q = state->facts.at[k];
+		const struct twirs_poly *q = state->facts.at[k].p;
 		if (may_cancel(q, t, t->k < 0))
 			return true;
 		/* the fact's own number, when the rest of it meets another term */
@@ -373,7 +429,7 @@ bool twirs_nonneg(struct twir_facts *f, const struct twirs_poly *p)
 	const struct twir_range r = twirs_range_poly(f, p);
 	if (r.lo >= 0 || r.hi < 0)
 		return r.lo >= 0;
-	struct tw_map *proofs = &twirs_memo(f)->proofs;
+	struct tw_map *proofs = &twirs_ground(f)->proofs;
 	const uint64_t h = twirs_hash(p);
 	const void *known = map_get(proofs, h);
 	if (known)

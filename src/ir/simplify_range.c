@@ -240,7 +240,7 @@ struct twir_range twir_range_of(struct twir_facts *f, const struct twir_expr *e)
 {
 	if (e->kind == TWIR_Const)
 		return of_node(f, e);
-	const struct twir_range *known = map_get_ptr(&twirs_memo(f)->ranges, e);
+	const struct twir_range *known = map_get_ptr(&twirs_ground(f)->ranges, e);
 	if (known)
 		return *known;
 	const struct twir_range all = everything((enum twir_scalar)e->type.scalar);
@@ -255,7 +255,7 @@ struct twir_range twir_range_of(struct twir_facts *f, const struct twir_expr *e)
 	}
 	struct twir_range *keep = ARENA_NEW(f->m->scratch, struct twir_range);
 	*keep = r;
-	map_set_ptr(&twirs_memo(f)->ranges, e, keep);
+	map_set_ptr(&twirs_ground(f)->ranges, e, keep);
 	return r;
 }
 
