@@ -83,6 +83,7 @@ const struct twir_expr *twirs_build_mono(struct twir_module *m, const struct twi
 bool twirs_is_index(const struct twir_expr *e);
 int64_t twirs_gcd(int64_t a, int64_t b);
 uint64_t twirs_hash(const struct twirs_poly *p);
+/* Sets of atoms by which most that have nothing in common are told apart. */
 static inline uint64_t twirs_bit(const struct twir_expr *atom)
 {
 	return (uint64_t)1 << (atom->id & 63);
@@ -99,6 +100,8 @@ static inline struct twirs_mono twirs_atom(const struct twir_expr *e)
 /* simplify_range.c */
 struct twir_range twirs_range_mono(struct twir_facts *f, const struct twirs_mono *t);
 struct twir_range twirs_range_poly(struct twir_facts *f, const struct twirs_poly *p);
+struct twir_range twirs_range_terms(struct twir_facts *f, const struct twirs_poly *p,
+				    int64_t *least); /* of p; least: of each term */
 void twirs_narrow(struct twir_facts *f, const struct twir_expr *atom, int64_t lo, int64_t hi);
 
 /* simplify_prove.c: true only when it certainly holds */

@@ -7,10 +7,25 @@
 #define BUDGET 16 /* all but a few in a thousand proofs of real programs take fewer steps */
 #define DEPTH  5
 
+/* What an atom's own definition says: polynomials >= 0. */
+struct definition {
+	const struct twir_expr *atom;
+	int n;
+	struct twirs_poly q[2];
+};
+
+#define DEFINITIONS 6
+
 struct proof {
 	struct twir_facts *f;
-	int budget, nseen;
-	uint64_t seen[BUDGET + 1]; /* hashes of what was tried: facts are subtracted in any order */
+	int budget, nseen, ndefs;
+	uint64_t seen[BUDGET + 1];	    /* hashes of what was tried: facts are subtracted in any order */
+	struct definition def[DEFINITIONS]; /* most steps ask for the same ones; more are not kept */
+};
+
+/* Terms of a polynomial that have no lower bound. A sum that has one left has none either. */
+struct loose {
+	int n, at[TWIRS_TERMS];
 };
 
 static bool is_new(struct proof *s, const struct twirs_poly *p)
@@ -25,6 +40,11 @@ static bool is_new(struct proof *s, const struct twirs_poly *p)
 }
 
 static bool prove(struct proof *s, const struct twirs_poly *p, int depth);
+
+static bool is_quotient(const struct twir_expr *e)
+{
+	return e->kind == TWIR_Div || e->kind == TWIR_Ceildiv || e->kind == TWIR_Mod;
+}
 
 /* p with the term's atom replaced: p - term + rest * q */
 static bool replaced(const struct twirs_poly *p, int term, const struct twirs_mono *rest, const struct twirs_poly *q,
@@ -113,19 +133,6 @@ static bool by_structure(struct proof *s, const struct twirs_poly *p, int depth)
 	return false;
 }
 
-/* Terms of a polynomial that have no lower bound. A sum that has one left has none either. */
-struct loose {
-	int n, at[TWIRS_TERMS];
-};
-
-static void find_loose(struct proof *s, const struct twirs_poly *p, struct loose *l)
-{
-	l->n = 0;
-	for (int k = 0; k < p->n; k++)
-		if (twirs_range_mono(s->f, &p->t[k]).lo == INT64_MIN)
-			l->at[l->n++] = k;
-}
-
 /* Has each loose term of p one of by * q with the same atoms? */
 static bool meets_loose(const struct twirs_poly *p, const struct loose *l, const struct twirs_poly *q,
 			const struct twirs_mono *by)
@@ -194,11 +201,9 @@ static bool by_fact(struct proof *s, const struct twirs_poly *p, const struct lo
 	return false;
 }
 
-/* What an atom's own definition says: e >= .. and e <= .. as polynomials >= 0. */
+/* e >= .. and e <= .. as polynomials >= 0. */
 static int facts_of_atom(struct proof *s, const struct twir_expr *e, struct twirs_poly q[2])
 {
-	if (e->kind != TWIR_Mod && e->kind != TWIR_Div && e->kind != TWIR_Ceildiv)
-		return 0;
 	struct twirs_poly x, c, product;
 	const struct twirs_mono atom = twirs_atom(e), one = twirs_number(1), minus = twirs_number(-1);
 	struct twirs_poly self = {.n = 1, .t = {atom}};
@@ -230,14 +235,22 @@ static int facts_of_atom(struct proof *s, const struct twir_expr *e, struct twir
 	return twirs_add(below, &x, &minus) ? 2 : 0;
 }
 
+static const struct definition *definition_of(struct proof *s, const struct twir_expr *e, struct definition *other)
+{
+	for (int k = 0; k < s->ndefs; k++)
+		if (s->def[k].atom == e)
+			return &s->def[k];
+	struct definition *d = s->ndefs < DEFINITIONS ? &s->def[s->ndefs++] : other;
+	d->atom = e;
+	d->n = facts_of_atom(s, e, d->q);
+	return d;
+}
+
 /* Negative terms must go; positive ones are traded only where that does not help. */
-static bool by_facts(struct proof *s, const struct twirs_poly *p, bool negative, int depth)
+static bool by_facts(struct proof *s, const struct twirs_poly *p, const struct loose *loose, bool negative, int depth)
 {
 	const struct twirs_state *state = s->f->state;
-	struct loose found, *loose = depth == 1 ? &found : NULL;
 	uint64_t atoms = 0;
-	if (loose)
-		find_loose(s, p, loose);
 	for (int k = 0; k < p->n; k++)
 		for (int i = 0; i < p->t[k].n && (p->t[k].k < 0) == negative; i++)
 			atoms |= twirs_bit(p->t[k].a[i]);
@@ -247,10 +260,12 @@ static bool by_facts(struct proof *s, const struct twirs_poly *p, bool negative,
 			return true;
 	for (int k = 0; k < p->n && s->budget > 0; k++)
 		for (int i = 0; i < p->t[k].n; i++) {
-			struct twirs_poly q[2];
-			const int n = facts_of_atom(s, p->t[k].a[i], q);
-			for (int j = 0; j < n; j++)
-				if (by_fact(s, p, loose, &q[j], negative, depth))
+			struct definition other;
+			if (!is_quotient(p->t[k].a[i]))
+				continue;
+			const struct definition *d = definition_of(s, p->t[k].a[i], &other);
+			for (int j = 0; j < d->n; j++)
+				if (by_fact(s, p, loose, &d->q[j], negative, depth))
 					return true;
 		}
 	return false;
@@ -369,7 +384,7 @@ static bool has_cover(const struct proof *s, const struct twirs_poly *p, const s
 		for (int i = 0; i < p->t[k].n; i++) {
 			const struct twir_expr *e = p->t[k].a[i];
 			struct twirs_poly x;
-			if (e->kind != TWIR_Div && e->kind != TWIR_Ceildiv && e->kind != TWIR_Mod)
+			if (!is_quotient(e))
 				continue;
 			twirs_poly_of(e->arg[0], &x);
 			if (may_cancel(&x, t, true) || may_cancel(&x, t, false))
@@ -378,26 +393,32 @@ static bool has_cover(const struct proof *s, const struct twirs_poly *p, const s
 	return false;
 }
 
-static bool is_hopeless(const struct proof *s, const struct twirs_poly *p)
+static bool is_hopeless(const struct proof *s, const struct twirs_poly *p, const int64_t *least)
 {
 	for (int k = 0; k < p->n; k++)
-		if (twirs_range_mono(s->f, &p->t[k]).lo < -((int64_t)1 << 60) && !has_cover(s, p, &p->t[k]))
+		if (least[k] < -((int64_t)1 << 60) && !has_cover(s, p, &p->t[k]))
 			return true;
 	return false;
 }
 
 static bool prove(struct proof *s, const struct twirs_poly *p, int depth)
 {
-	const struct twir_range r = twirs_range_poly(s->f, p);
+	int64_t least[TWIRS_TERMS];
+	const struct twir_range r = twirs_range_terms(s->f, p, least);
 	if (r.lo >= 0 || r.hi < 0)
 		return r.lo >= 0;
-	if (depth == 0 || --s->budget < 0 || is_hopeless(s, p) || !is_new(s, p))
+	if (depth == 0 || --s->budget < 0 || is_hopeless(s, p, least) || !is_new(s, p))
 		return false;
-	if (by_facts(s, p, true, 1) || by_facts(s, p, false, 1)) /* one fact alone, before any search */
+	struct loose loose;
+	loose.n = 0;
+	for (int k = 0; k < p->n; k++)
+		if (least[k] == INT64_MIN)
+			loose.at[loose.n++] = k;
+	if (by_facts(s, p, &loose, true, 1) || by_facts(s, p, &loose, false, 1)) /* one fact alone, before any search */
 		return true;
 	if (by_structure(s, p, depth) || (depth > 1 && by_extreme(s, p, depth)))
 		return true;
-	return depth > 1 && (by_facts(s, p, true, depth) || by_facts(s, p, false, depth));
+	return depth > 1 && (by_facts(s, p, NULL, true, depth) || by_facts(s, p, NULL, false, depth));
 }
 
 void twirs_expand(struct twir_facts *f, struct twirs_poly *p)
@@ -437,7 +458,7 @@ bool twirs_nonneg(struct twir_facts *f, const struct twirs_poly *p)
 	struct proof s;
 	s.f = f;
 	s.budget = BUDGET;
-	s.nseen = 0;
+	s.nseen = s.ndefs = 0;
 	struct twirs_poly q = *p;
 	if (f->state->defined.n)
 		twirs_expand(f, &q);

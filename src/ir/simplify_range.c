@@ -90,12 +90,21 @@ struct twir_range twirs_range_mono(struct twir_facts *f, const struct twirs_mono
 	return r;
 }
 
-struct twir_range twirs_range_poly(struct twir_facts *f, const struct twirs_poly *p)
+struct twir_range twirs_range_terms(struct twir_facts *f, const struct twirs_poly *p, int64_t *least)
 {
 	struct twir_range r = exactly(p->c);
-	for (int k = 0; k < p->n; k++)
-		r = add(r, twirs_range_mono(f, &p->t[k]));
+	for (int k = 0; k < p->n; k++) {
+		const struct twir_range t = twirs_range_mono(f, &p->t[k]);
+		least[k] = t.lo;
+		r = add(r, t);
+	}
 	return r;
+}
+
+struct twir_range twirs_range_poly(struct twir_facts *f, const struct twirs_poly *p)
+{
+	int64_t least[TWIRS_TERMS];
+	return twirs_range_terms(f, p, least);
 }
 
 /* Quotients: floor for index, toward zero for the rest; only positive divisors are looked at. */
