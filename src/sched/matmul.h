@@ -85,7 +85,6 @@ struct mm_plan {
 bool mm_match(const struct tw_task *task, const struct tw_target *t, struct mm_problem *p);
 /* Rows are that axis of c, which A uses and B does not; the others are batches. */
 void mm_take_row(struct mm_problem *p, int row);
-
 /* matmul_words.c. mm_take_words: the problem becomes one over words, if it can; producers are then inlined. mm_dot: sum + a * b. mm_bytes_sum: of a word of
  * a, else of b; mm_scaled_sum: times the other side's zero point where that is a literal. mm_whole_sum: the sum of the definition, from that of dot4 and those of the bytes (NULL: no zero point asks for it). */
 bool mm_take_words(struct mm_problem *p);
@@ -117,6 +116,10 @@ void mm_build(const struct tw_task *task, const struct tw_target *t, const struc
 void mm_build_whole(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,
 		    struct tw_launch *out);
 
+/* matmul_forms.c: for rows of unknown length: up to how many of them another axis of known length had better be the rows, 0: never. The problem takes that axis; own: the point
+ * that costs least with panels as wide as that point's. */
+int64_t mm_other_rows(struct mm_problem *p, const struct tw_point *point, struct tw_point *own);
+
 /* matmul_split.c: how many parts K is divided into for a problem that has so many core items, 1: none; the launch of such parts. */
 int64_t mm_parts(const struct mm_problem *p, int64_t items);
 void mm_build_parts(const struct mm_problem *p, int64_t parts, struct tw_launch *out);
@@ -132,7 +135,7 @@ const struct twir_expr *mm_inlined(const struct mm_problem *p, const struct twir
 /* k as one number, from the indices of the fold, and back */
 const struct twir_expr *mm_flat(const struct mm_problem *p, const struct twir_expr *const *k);
 void mm_unflat(const struct mm_problem *p, const struct twir_expr *k, const struct twir_expr **out);
-/* Makes the tensors that the factors are read from; `declared` gets the declarations of scratch. */
+/* Makes the tensors that the factors are read from, unless the panels are there already; `declared` gets the declarations of scratch. */
 void mm_tensors(struct mm_problem *p, const struct mm_plan *q, struct tw_launch *out, struct twir_stmt **declared);
 /* What a core item packs first: `rows` rows from row `first` on; `panels` panels from panel `first` on. NULL: nothing. */
 struct twir_stmt *mm_pack_rows(const struct mm_problem *p, const struct twir_expr *first, const struct twir_expr *rows);

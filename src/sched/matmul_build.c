@@ -4,7 +4,9 @@
  *     pack rows of A and panels of B, where they are not prepared or direct
  *     for outer blocks of K, panels, blocks of K, strips of rows:
  *       for pieces of the block: acc = 0; for k: acc += A * B; acc += part, unless first; part = acc
- *       after the last block C = part (or C = acc) */
+ *       after the last block C = part (or C = acc)
+ *
+ * Where the number of rows is unknown there may be two of these, one for few: see matmul_forms.c. */
 #include "sched/matmul.h"
 
 static const enum twir_level CORE[] = {TWIR_CORE}, LANE[] = {TWIR_LANE};
@@ -408,30 +410,28 @@ struct twir_stmt *mm_panel(const struct mm_problem *p, const struct mm_plan *q, 
 	return body;
 }
 
-static void build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point, bool whole,
-		  struct tw_launch *out)
+/* The core items of a problem, and in `cores` how many there are. */
+static struct twir_stmt *items(struct mm_problem *p, const struct mm_plan *plan, struct tw_launch *out,
+			       const struct twir_expr **cores)
 {
-	struct mm_problem p;
-	struct mm_plan q;
-	TW_CHECK(mm_match(task, t, &p), "matmul built for something else");
-	mm_plan_init(&q, &p, point);
-	struct twir_module *m = p.m;
-	const struct twir_expr *extent[TWIR_MAX_RANK], *cores = twir_index(m, 1);
-	const struct twir_expr *panels = twir_ceildiv(m, p.N, twir_index(m, q.nr));
+	struct twir_module *m = p->m;
+	struct mm_plan q = *plan;
+	const struct twir_expr *extent[TWIR_MAX_RANK];
+	const struct twir_expr *panels = twir_ceildiv(m, p->N, twir_index(m, q.nr));
 	struct twir_var *var[TWIR_MAX_RANK];
 	struct twir_subst batch;
 	int n = 0;
 	twir_subst_init(&batch, m);
-	for (; n < p.nbatch; n++) {
+	for (; n < p->nbatch; n++) {
 		var[n] = tw_loop_var(m, "b");
-		extent[n] = p.c->out->shape[p.batch[n]];
-		twir_subst_set(&batch, p.c->axes[p.batch[n]], twir_var(m, var[n]));
+		extent[n] = p->c->out->shape[p->batch[n]];
+		twir_subst_set(&batch, p->c->axes[p->batch[n]], twir_var(m, var[n]));
 	}
 	struct nest x = {0};
-	struct twir_stmt *body = mm_slack(&q, &p);
+	struct twir_stmt *body = mm_slack(&q, p);
 	const struct twir_expr *first_strip = twir_index(m, 0), *band = twir_index(m, q.band);
 	x.strips = q.strips;
-	if (p.row >= 0) {
+	if (p->row >= 0) {
 		var[n] = tw_loop_var(m, "band");
 		extent[n] = twir_ceildiv(m, q.strips, band);
 		if (q.open) /* even shares */
@@ -439,40 +439,83 @@ static void build(const struct tw_task *task, const struct tw_target *t, const s
 		first_strip = twir_mul(m, twir_var(m, var[n++]), band);
 		x.strips = twir_min(m, band, twir_sub(m, q.strips, first_strip));
 	}
-	twir_append(&body, let_turns(&p, &q, &x));
+	twir_append(&body, let_turns(p, &q, &x));
 	if (q.open && q.ahead)
-		twir_append(&body, let_reach(&p, &q, &x));
-	x.first_row = mm_strip_begin(&q, &p, first_strip);
+		twir_append(&body, let_reach(p, &q, &x));
+	x.first_row = mm_strip_begin(&q, p, first_strip);
 	var[n] = tw_loop_var(m, "group");
 	extent[n] = twir_ceildiv(m, panels, twir_index(m, q.group));
 	x.first_panel = twir_mul(m, twir_var(m, var[n++]), twir_index(m, q.group));
+	*cores = twir_index(m, 1);
 	for (int d = 0; d < n; d++)
-		cores = twir_mul(m, cores, extent[d]);
-	const int64_t items = p.map && !p.m_known ? tw_size_about(m, cores, MM_PICTURE) : tw_size_or(cores, 0);
-	const int64_t parts = whole ? 1 : mm_parts(&p, items);
+		*cores = twir_mul(m, *cores, extent[d]);
+
+	const struct twir_expr *here = twir_min(m, twir_index(m, q.group), twir_sub(m, panels, x.first_panel));
+	mm_tensors(p, &q, out, &body);
+	x.part = mm_part(p, &q);
+	twir_append(&body, tw_declare(m, x.part));
+	if (p->a.access == MM_PACKED) {
+		const struct twir_expr *end = mm_strip_begin(&q, p, twir_add(m, first_strip, band));
+		const struct twir_expr *rows = twir_sub(m, twir_min(m, p->M, end), x.first_row);
+		twir_append(&body, mm_pack_rows(p, x.first_row, rows));
+	}
+	if (p->b.access == MM_PACKED)
+		twir_append(&body, mm_pack_panels(p, &q, x.first_panel, here));
+	twir_append(&body, sweep(p, &q, &x, first_strip, here));
+	body = twir_subst_block(&batch, body);
+	return tw_formap(m, n, var, twir_spatial(m, n, extent), 1, CORE, NULL, body);
+}
+
+/* How many core items there are, about; 0: not known. */
+static int64_t count_items(const struct mm_problem *p, const struct mm_plan *q)
+{
+	struct twir_module *m = p->m;
+	const struct twir_expr *cores = twir_index(m, 1);
+	for (int d = 0; d < p->nbatch; d++)
+		cores = twir_mul(m, cores, p->c->out->shape[p->batch[d]]);
+	if (p->row >= 0)
+		cores = twir_mul(m, cores, twir_ceildiv(m, q->strips, twir_index(m, q->band)));
+	cores = twir_mul(m, cores, twir_ceildiv(m, p->N, twir_index(m, q->nr * q->group)));
+	return p->map && !p->m_known ? tw_size_about(m, cores, MM_PICTURE) : tw_size_or(cores, 0);
+}
+
+/* The program with a form of its own for few rows, where that pays: the number of rows decides. */
+static struct twir_stmt *both_forms(const struct mm_problem *p, const struct tw_point *point, struct twir_stmt *open,
+				    struct tw_launch *out, const struct twir_expr **cores)
+{
+	struct twir_module *m = p->m;
+	struct mm_problem other = *p;
+	struct tw_point own;
+	struct mm_plan q;
+	const struct twir_expr *others;
+	const int64_t few = mm_other_rows(&other, point, &own);
+	if (few < 1)
+		return open;
+	mm_plan_init(&q, &other, &own);
+	struct twir_stmt *known = items(&other, &q, out, &others);
+	const struct twir_expr *short_enough = twir_le(m, p->M, twir_index(m, few));
+	*cores = twir_cond(m, short_enough, others, *cores);
+	return twir_if(m, short_enough, known, open);
+}
+
+static void build(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point, bool whole,
+		  struct tw_launch *out)
+{
+	struct mm_problem p;
+	struct mm_plan q;
+	const struct twir_expr *cores;
+	TW_CHECK(mm_match(task, t, &p), "matmul built for something else");
+	mm_plan_init(&q, &p, point);
+	const int64_t parts = whole ? 1 : mm_parts(&p, count_items(&p, &q));
 	if (parts > 1) {
 		mm_build_parts(&p, parts, out);
 		return;
 	}
-
-	const struct twir_expr *here = twir_min(m, twir_index(m, q.group), twir_sub(m, panels, x.first_panel));
-	mm_tensors(&p, &q, out, &body);
-	x.part = mm_part(&p, &q);
-	twir_append(&body, tw_declare(m, x.part));
-	if (p.a.access == MM_PACKED) {
-		const struct twir_expr *end = mm_strip_begin(&q, &p, twir_add(m, first_strip, band));
-		const struct twir_expr *rows = twir_sub(m, twir_min(m, p.M, end), x.first_row);
-		twir_append(&body, mm_pack_rows(&p, x.first_row, rows));
-	}
-	if (p.b.access == MM_PACKED)
-		twir_append(&body, mm_pack_panels(&p, &q, x.first_panel, here));
-	twir_append(&body, sweep(&p, &q, &x, first_strip, here));
-	body = twir_subst_block(&batch, body);
-
-	struct tw_kernel kernel = {
-		.program = tw_program_new(m, task->name, cores, t->lanes,
-					  tw_formap(m, n, var, twir_spatial(m, n, extent), 1, CORE, NULL, body))};
-	vec_push(m->arena, &out->kernels, kernel);
+	struct twir_stmt *body = items(&p, &q, out, &cores);
+	if (!whole)
+		body = both_forms(&p, point, body, out, &cores);
+	struct tw_kernel kernel = {.program = tw_program_new(p.m, task->name, cores, t->lanes, body)};
+	vec_push(p.m->arena, &out->kernels, kernel);
 }
 
 void mm_build_whole(const struct tw_task *task, const struct tw_target *t, const struct tw_point *point,

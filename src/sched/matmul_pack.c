@@ -196,7 +196,8 @@ void mm_tensors(struct mm_problem *p, const struct mm_plan *q, struct tw_launch 
 {
 	struct twir_module *m = p->m;
 	if (p->b.access != MM_PACKED) {
-		prepare_panels(p, q, out);
+		if (!p->b.tensor)
+			prepare_panels(p, q, out);
 	} else {
 		const struct twir_expr *shape[] = {twir_index(m, q->group), p->K, twir_index(m, q->nr)};
 		p->b.tensor = twir_tensor_new(m, "panels", p->type, 3, shape, TWIR_SHARED);
