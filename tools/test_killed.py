@@ -59,10 +59,10 @@ class Place:
 
 
 def age(folder, prefix):
-    """Temporary files of a killed writer, made old enough to be removed."""
+    """What a killed writer left, made old enough to be removed: temporary files, folders that were not locked yet."""
     for name in os.listdir(folder):
         if name.startswith(prefix):
-            os.utime(os.path.join(folder, name), (time.time() - 3600,) * 2)
+            os.utime(os.path.join(folder, name), (time.time() - 7200,) * 2)
 
 
 def main():
@@ -97,9 +97,14 @@ def main():
                     wrong.append("round %d: %s: %s" % (k, again, said.strip()[-300:] if got is None else "other outputs"))
                 for name in os.listdir(os.path.join(folder, "again%d" % k)) if got is not None else []:
                     os.remove(os.path.join(folder, "again%d" % k, name))
-        place.clear()
-        place.outputs(place.models[0], "last")  # compiles: what was killed while compiling is swept up
-        if os.path.isdir(place.tmp) and os.listdir(place.tmp):
+        for _ in range(5):  # C compilers outlive what started them: they may write into a folder that is being swept
+            age(place.tmp, "tilewright-cc-")
+            place.clear()
+            place.outputs(place.models[0], "last")  # compiles: what was killed while compiling is swept up
+            if not os.listdir(place.tmp):
+                break
+            time.sleep(1)
+        if os.listdir(place.tmp):
             wrong.append("left in TMPDIR: %s" % os.listdir(place.tmp))
         parts = [name for name in os.listdir(place.cache) if name.startswith(".part-")]
         if parts:
