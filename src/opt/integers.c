@@ -6,6 +6,7 @@
  * the sum of integers cannot overflow. Sums that no matmul makes, of a window over each channel, are added up in f32, which is faster there, where so
  * few terms are exact in it. */
 #include "opt/opt.h"
+#include "sched/nest.h"
 
 typedef const struct twir_expr *E;
 
@@ -184,16 +185,6 @@ static bool is_product(const struct twir_compute *c, E a, E b)
 	return own[0] && own[1];
 }
 
-struct swap {
-	E from, to;
-};
-
-static E swap_expr(struct twir_rewriter *r, E e)
-{
-	const struct swap *s = r->user;
-	return e == s->from ? s->to : e;
-}
-
 /* The definition of the sum of integers, which c then loads; NULL: c stays as it is. */
 static struct twir_compute *rewrite(struct integers *x, struct twir_compute *c)
 {
@@ -230,12 +221,7 @@ static struct twir_compute *rewrite(struct integers *x, struct twir_compute *c)
 	const E scale = a.scale && b.scale ? twir_mul(m, a.scale, b.scale) : a.scale ? a.scale : b.scale;
 	if (scale)
 		value = twir_mul(m, value, scale);
-	struct swap swap = {fold, value};
-	struct twir_rewriter r;
-	twir_rewriter_init(&r, m);
-	r.user = &swap;
-	r.expr = swap_expr;
-	c->value = twir_rewrite_expr(&r, c->value);
+	c->value = tw_swapped(m, c->value, fold, value);
 	return sum;
 }
 

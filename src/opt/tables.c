@@ -4,6 +4,7 @@
  * (dequantised, an activation, quantised again), and costs more than looking it up. Output: the same with a definition of the table, which depends
  * on nothing and is computed at compile time, and the element as that of the table: the same bits. */
 #include "opt/opt.h"
+#include "sched/nest.h"
 
 typedef const struct twir_expr *E;
 
@@ -55,26 +56,6 @@ static void see_variable(void *arg, E e)
 	*(bool *)arg |= e->kind == TWIR_Var || e->kind == TWIR_Load;
 }
 
-struct swap {
-	E from, to;
-};
-
-static E swap_expr(struct twir_rewriter *r, E e)
-{
-	const struct swap *s = r->user;
-	return e == s->from ? s->to : e;
-}
-
-static E with(struct twir_module *m, E e, E from, E to)
-{
-	struct swap swap = {from, to};
-	struct twir_rewriter r;
-	twir_rewriter_init(&r, m);
-	r.user = &swap;
-	r.expr = swap_expr;
-	return twir_rewrite_expr(&r, e);
-}
-
 /* The element with what makes it put in, down to a byte; NULL: it is made of something else. */
 static E of_a_byte(struct tables *x, E e, E *byte)
 {
@@ -106,9 +87,9 @@ static struct twir_compute *tabulate(struct tables *x, struct twir_compute *c)
 	const bool narrow = twir_is_int(type) && twir_scalar_bytes(type) < 4; /* lookups give words */
 	const E size = twir_index(m, VALUES), first = twir_index(m, of == TWIR_I8 ? -VALUES / 2 : 0);
 	const E number = twir_cast(m, of, twir_add(m, twir_var(m, v), first));
-	E entry = with(m, value, byte, number);
+	E entry = tw_swapped(m, value, byte, number);
 	bool varies = false;
-	twir_visit_expr(with(m, value, byte, twir_const_of(m, byte->type, 0)), see_variable, &varies);
+	twir_visit_expr(tw_swapped(m, value, byte, twir_const_of(m, byte->type, 0)), see_variable, &varies);
 	if (varies)
 		return NULL;
 	entry = narrow ? twir_cast(m, TWIR_I32, entry) : entry;
